@@ -79,5 +79,33 @@ TEST(EmitMath, keeps_the_promised_accuracy_over_all_floats) {
   }
 }
 
+/// The error of 1 + erf(x) is at most that of the sum: 2 ulp of erf and the rounding; it is 0 where the sum is.
+TEST(EmitMath, one_and_erf_are_as_near_as_their_sum) {
+  auto x = samples();
+  for (int k = -600; k <= 600; ++k) x.push_back(static_cast<float>(k) / 100.0f);
+  std::vector<float> y(x.size());
+  const Size n = static_cast<int64_t>(x.size());
+  for (const Target& target : runnable_targets()) {
+    tile::Program program =
+        make_program({make_buffer("x", DType::kFloat32, {n}), make_buffer("y", DType::kFloat32, {n}, true)});
+    const tile::Axis i = make_axis(n);
+    const Expr raised = make_constant(DType::kFloat32, 1) + erf(make_load(0, DType::kFloat32, {i.variable}));
+    tile::Map map{.axes = {i}, .condition = {}, .stores = {store_to(1, {i.variable}, raised)}, .ordered = false};
+    program.body.push_back({map});
+    Kernel(program, target).run({x.data(), y.data()});
+    for (size_t k = 0; k < x.size(); ++k) {
+      const double exact = std::erfc(-static_cast<double>(x[k]));
+      if (std::isnan(exact)) {
+        EXPECT_TRUE(std::isnan(y[k]));
+        continue;
+      }
+      EXPECT_NEAR(static_cast<double>(y[k]), exact, 0x1.8p-23 * std::max(exact, 1.0)) << x[k] << " on " << target.name;
+      if (x[k] < -4) {
+        EXPECT_EQ(y[k], 0) << x[k];
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graft::codegen

@@ -141,6 +141,13 @@ constexpr const char* kIntegerProducts[] = {
     input %b: B[3, 7]
     %y: ? = MatMulInteger "product" (%a, %b)
     output %y
+)",
+    // weights that are asked for ahead
+    R"(
+    input %a: A[70, 640]
+    input %b: B[640, 448]
+    %y: ? = MatMulInteger "product" (%a, %b)
+    output %y
 )"};
 
 /// The same of bf16.
@@ -162,6 +169,13 @@ constexpr const char* kNarrowProducts[] = {
     R"(
     input %a: A[3, 20, 3]
     input %b: B[3, 7]
+    %y: ? = MatMul "product" (%a, %b)
+    output %y
+)",
+    // weights that are asked for ahead
+    R"(
+    input %a: A[70, 640]
+    input %b: B[640, 448]
     %y: ? = MatMul "product" (%a, %b)
     output %y
 )"};

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
+#include "expr/composites.h"
 
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
@@ -135,6 +136,11 @@ llvm::Value* Emitter::emit_call(const ExprNode& node) {
   if (node.intrinsic == Intrinsic::kSelect) return emit_select(node);
   if (node.intrinsic == Intrinsic::kCheckIndex) return emit_check_index(node);
   if (node.intrinsic == Intrinsic::kCheckDivisor) return emit_check_divisor(node);
+  if (const Expr x = argument_of_raised_erf(node); x && x->type == DType::kFloat32) {
+    Value* argument = emit(x);
+    at_top();
+    return raised_erf_f32(argument);
+  }
   Values values;
   for (const Expr& arg : node.args) values.push_back(emit(arg));
   at_top();

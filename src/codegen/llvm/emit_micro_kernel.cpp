@@ -22,10 +22,10 @@ std::string step_text(const std::optional<int64_t>& step) { return step ? std::t
 }  // namespace
 
 std::string MicroKernelShape::name() const {
-  return fmt::format("tile_{}x{}x{}_{}_{}_{}_a{}_b{}_k{}{}{}{}{}", rows, vectors, lanes, name_of(a), name_of(b),
-                     name_of(c),
-                     step_text(a_step), step_text(b_step), outer_axes, masked ? "_masked" : "",
-                     accumulate ? "_accumulate" : "", unit ? "_" : "", unit ? unit->name : "");
+  return fmt::format("tile_{}x{}x{}_{}_{}_{}_a{}_b{}_k{}{}{}{}{}{}", rows, vectors, lanes, name_of(a), name_of(b),
+                     name_of(c), step_text(a_step), step_text(b_step), outer_axes, masked ? "_masked" : "",
+                     accumulate ? "_accumulate" : "", rows_ahead > 0 ? fmt::format("_ahead{}", rows_ahead) : "",
+                     unit ? "_" : "", unit ? unit->name : "");
 }
 
 int largest_rows(int registers, int vectors, bool fma) {
@@ -53,7 +53,8 @@ llvm::Function* Emitter::shared_function(const MicroKernelShape& shape, EmitFunc
 void Emitter::open_function(const MicroKernelShape& shape) {
   llvm::Type* p = builder_.getPtrTy();
   std::vector<llvm::Type*> parameters{p, p, p};
-  const size_t more = shape.unit && shape.unit->splits() ? 1 : 0;
+  const bool is_tile = shape.unit && shape.unit->scope == ContractUnit::Scope::kTile;
+  const size_t more = !is_tile ? 0 : shape.unit->splits() ? 1 : 3;  // as its emitter says
   parameters.resize(kOuter + 3 * static_cast<size_t>(shape.outer_axes) + more, builder_.getInt64Ty());
   function_ = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), parameters, false),
                                      llvm::Function::InternalLinkage, shape.name(), unit_.module);

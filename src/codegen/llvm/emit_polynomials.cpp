@@ -138,7 +138,15 @@ llvm::Value* Emitter::log1p_f32(Value* x) {
   return builder_.CreateSelect(builder_.CreateFCmpUNO(x, x), x, result);
 }
 
-/// |x| < 1: x + x P(x^2), P = erf(x) / x - 1. Else 1 - exp(-x T(x)), T = -log(erfc(x)) / x, up to 4 where erf is 1.
+/// erfc(a) = exp(-a t), where `t` is -log(erfc(a)) / a, for a up to 4.
+llvm::Value* Emitter::erfc_f32(Value* a, Value* t) {
+  const Reduced part = reduce_by_ln2(builder_.CreateFNeg(builder_.CreateFMul(t, a)));
+  Value* bits = builder_.CreateShl(builder_.CreateAdd(part.integer, i(a, 127)), i(a, 23));
+  Value* scale = builder_.CreateBitCast(bits, a->getType());
+  return fma(scale, expm1_kernel(part.rest), scale);
+}
+
+/// |x| < 1: x + x P(x^2), P = erf(x) / x - 1. Else 1 - erfc(|x|), up to 4 where erf is 1.
 llvm::Value* Emitter::erf_f32(Value* x) {
   Value* magnitude = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
   Value* square = builder_.CreateFMul(x, x);
@@ -148,12 +156,20 @@ llvm::Value* Emitter::erf_f32(Value* x) {
   Value* a = builder_.CreateSelect(builder_.CreateFCmpOGT(magnitude, f(x, 4)), f(x, 4), magnitude);
   Value* t = polynomial(a, {1.128755852, 0.634756031, 0.1068022087, -0.02413886044, 0.003732554641, -0.0002976047372,
                             -8.45070498e-6, 4.008121932e-6, -2.536835421e-7});
-  const Reduced part = reduce_by_ln2(builder_.CreateFNeg(builder_.CreateFMul(t, a)));
-  Value* bits = builder_.CreateShl(builder_.CreateAdd(part.integer, i(x, 127)), i(x, 23));
-  Value* scale = builder_.CreateBitCast(bits, x->getType());
-  Value* tail = fma(scale, expm1_kernel(part.rest), scale);
-  Value* large = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, builder_.CreateFSub(f(x, 1), tail), x);
+  Value* rest = builder_.CreateFSub(f(x, 1), erfc_f32(a, t));
+  Value* large = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, rest, x);
   return builder_.CreateSelect(builder_.CreateFCmpOGE(magnitude, f(x, 1)), large, small);
+}
+
+/// 1 + erf(x) as GELU has it: erfc(-x), which needs no other form near zero. 0 where erf(x) rounds to -1.
+llvm::Value* Emitter::raised_erf_f32(Value* x) {
+  Value* magnitude = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  Value* is_far = builder_.CreateFCmpOGT(magnitude, f(x, 4));
+  Value* t = polynomial(magnitude, {1.128380253, 0.6366051327, 0.1028389718, -0.01926705499, -7.432785605e-5,
+                                    0.001680783732, -0.0007019941143, 0.0001662207673, -2.452046584e-5, 2.100257466e-6,
+                                    -7.99871971e-8});
+  Value* tail = builder_.CreateSelect(is_far, f(x, 0), erfc_f32(magnitude, t));
+  return builder_.CreateSelect(builder_.CreateFCmpOLT(x, f(x, 0)), tail, builder_.CreateFSub(f(x, 2), tail));
 }
 
 /// |x| < 5/8: x + x^3 P(x^2), P = (tanh(x) / x - 1) / x^2. Else 1 - 2 / (exp(2x) + 1).

@@ -24,58 +24,121 @@ llvm::Intrinsic::ID instruction_of(const ContractUnit& unit) {
   return llvm::Intrinsic::x86_tdpbsud;
 }
 
+/// The number of the first parameter behind those of the axes of k.
+unsigned behind_axes(const MicroKernelShape& shape) { return kOuter + 3 * static_cast<unsigned>(shape.outer_axes); }
+
 }  // namespace
 
-/// Whole blocks of two tiles of rows under one configuration of the registers, then what is left under another.
+/// Blocks of two tiles of rows under one configuration of the registers, then what is left under another. A tile has 16
+/// rows of the innermost axis of rows or, where that axis is short, as in a map of 14 by 14, those of a point of the
+/// axis around it.
 void Emitter::emit_tile_product(const tile::Contract& contract, const ContractPlan& plan) {
   llvm::AllocaInst* config = make_local(llvm::ArrayType::get(builder_.getInt8Ty(), kRowBytes));
   config->setAlignment(llvm::Align(16));
-  nested_loops(contract.m, 0, contract.m.size() - 1, [&] { tile_rows(contract, plan, config); });
+  const size_t axes = contract.m.size();
+  const bool by_points = axes > 1 && contract.m.back().bound > 0 && contract.m.back().bound <= kRows;
+  const tile::Axis& axis = contract.m[axes - (by_points ? 2 : 1)];
+  nested_loops(contract.m, 0, axes - (by_points ? 2 : 1), [&] {
+    TileRows rows{.axis = &axis, .of_tile = by_points ? 1 : kRows};
+    const auto to_second = [&](int buffer, const std::vector<Expr>& indices) {
+      bool known = true;
+      return emit(keep(make_size(stride_along(buffer, indices, axis.variable, &known) * Size(rows.of_tile))));
+    };
+    rows.second_a = to_second(contract.a->tensor, contract.a->args);
+    rows.second_c = to_second(contract.c, contract.c_indices);
+    Value* extent = emit(axis.extent);
+    Value* height = index(kRows);
+    if (by_points) {
+      height = emit(contract.m.back().extent);
+      bind(contract.m.back().variable, index(0));
+    }
+    at_top();
+    rows.begin = index(0);
+    rows.end = builder_.CreateAnd(extent, index(-2 * rows.of_tile));
+    configure_tiles(config, height, height);
+    tile_columns(contract, plan, rows);
+    at_top();
+    rows.begin = rows.end;
+    rows.end = extent;
+    tile_rest(contract, plan, rows, by_points ? nullptr : config);
+  });
   at_top();
   tile_call(llvm::Intrinsic::x86_tilerelease, {});
 }
 
-void Emitter::tile_rows(const tile::Contract& contract, const ContractPlan& plan, Value* config) {
-  const tile::Axis& axis = contract.m.back();
-  Value* extent = emit(axis.extent);
-  at_top();
-  Value* whole = builder_.CreateAnd(extent, index(-2 * kRows));
-  Value* left = builder_.CreateSub(extent, whole);
-  configure_tiles(config, index(kRows), index(kRows));
-  const Loop loop = open_loop(index(0), whole, index(2 * kRows));
-  bind(axis.variable, loop.index);
-  tile_columns(contract, plan, 2);
-  close_loop(loop);
-  at_top();
+/// What is less than two whole tiles: rows of a map fill one as before, others one or two that `config` is set for.
+void Emitter::tile_rest(const tile::Contract& contract, const ContractPlan& plan, TileRows rows, Value* config) {
+  Value* left = builder_.CreateSub(rows.end, rows.begin);
   for (const int tiles : {1, 2}) {
+    if (tiles == 2 && !config) return;
+    at_top();
     Value* fits = tiles == 1 ? builder_.CreateAnd(builder_.CreateICmpSGT(left, index(0)),
-                                                  builder_.CreateICmpSLE(left, index(kRows)))
-                             : builder_.CreateICmpSGT(left, index(kRows));
+                                                  builder_.CreateICmpSLE(left, index(rows.of_tile)))
+                             : builder_.CreateICmpSGT(left, index(rows.of_tile));
     const std::vector<size_t> closed = open_if(fits);
-    bind(axis.variable, whole);
     at_top();
-    Value* first = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, index(kRows));
-    configure_tiles(config, first, builder_.CreateSub(left, first));
-    tile_columns(contract, plan, tiles);
+    if (config) {
+      Value* first = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, index(kRows));
+      configure_tiles(config, first, builder_.CreateSub(left, first));
+    }
+    rows.tiles = tiles;
+    tile_columns(contract, plan, rows);
     close_if(closed);
-    at_top();
   }
 }
 
-/// All columns of the rows at the bound point, two tiles at a time.
-void Emitter::tile_columns(const tile::Contract& contract, const ContractPlan& plan, int row_tiles) {
+/// Two tiles of columns after the other, each for all blocks of rows: b stays in the first cache meanwhile, and every
+/// block asks for a part of the next columns of b.
+void Emitter::tile_columns(const tile::Contract& contract, const ContractPlan& plan, const TileRows& rows) {
   nested_loops(contract.n, 0, contract.n.size() - 1, [&] {
     const tile::Axis& lanes = contract.n.back();
     const int64_t tiles = lanes.bound / kRows;
     for (int64_t first = 0; first < tiles; first += 2) {
+      at_top();
       bind(lanes.variable, index(first * kRows));
       MicroKernelShape shape = plan.shape;
-      shape.rows = row_tiles;
+      shape.rows = rows.tiles;
       shape.vectors = static_cast<int>(std::min<int64_t>(2, tiles - first));
-      const Values arguments = tile_arguments(contract, plan, nullptr);
-      builder_.CreateCall(tile_product(shape), arguments);
+      const int64_t to_next = columns_ahead(contract, first);
+      shape.rows_ahead = to_next > 0 ? rows_ahead(*rows.axis, rows.of_tile) : 0;
+      const Loop loop = open_loop(rows.begin, rows.end, index(2 * rows.of_tile));
+      bind(rows.axis->variable, loop.index);
+      Values arguments = tile_arguments(contract, plan, nullptr);
+      at_top();
+      // Of the 16 rows of a tile of the next columns, those that this block asks for.
+      Value* block = builder_.CreateUDiv(loop.index, index(2 * rows.of_tile));
+      Value* part = builder_.CreateURem(builder_.CreateMul(block, index(shape.rows_ahead)), index(kRows));
+      Value* b_row = builder_.CreateMul(arguments[kStepB], index(bit_width(shape.b) / 8));
+      Value* ahead = builder_.CreateAdd(builder_.CreateMul(part, b_row), index(to_next));
+      arguments.insert(arguments.end(), {rows.second_a, rows.second_c, ahead});
+      builder_.CreateCall(shared_function(shape, &Emitter::emit_tile_function), arguments);
+      close_loop(loop);
     }
   });
+}
+
+/// Bytes from two tiles of columns of b to the next two: of the same panel or of the one behind it. 0 where b is small,
+/// or not constant, so that it is in the caches anyhow.
+int64_t Emitter::columns_ahead(const tile::Contract& contract, int64_t tile) const {
+  const tile::Buffer& buffer = program_.buffers[static_cast<size_t>(contract.b->tensor)];
+  Size elements = 1;
+  for (const Size& size : buffer.shape) elements = elements * size;
+  const int64_t bytes = elements.as_constant().value_or(0) * bit_width(buffer.type) / 8;
+  constexpr int64_t kLeastBytes = 256 << 10;
+  if (!buffer.constant || bytes < kLeastBytes || contract.n.size() < 2) return 0;
+  constexpr int64_t kPair = 2 * kRowBytes;
+  if ((tile + 2) * kRows < contract.n.back().bound) return kPair;
+  bool known = true;
+  const tile::Axis& panels = contract.n[contract.n.size() - 2];
+  const Size stride = stride_along(contract.b->tensor, contract.b->args, panels.variable, &known);
+  if (!known || !stride.is_constant()) return 0;
+  return stride.constant() * bit_width(buffer.type) / 8 - tile * kRowBytes;
+}
+
+/// Rows of a tile that each block of rows asks for, so that all blocks together ask for 16.
+int64_t Emitter::rows_ahead(const tile::Axis& axis, int64_t of_tile) {
+  const int64_t blocks = std::max<int64_t>(1, axis.bound / (2 * of_tile));
+  return (kRows + blocks - 1) / blocks;
 }
 
 /// Sets the registers' sizes for so many rows of a and of the sums in the first tile and in the second.
@@ -103,21 +166,19 @@ void Emitter::tile_call(llvm::Intrinsic::ID intrinsic, const Values& arguments) 
   builder_.CreateIntrinsic(intrinsic, {}, arguments);
 }
 
-llvm::Function* Emitter::tile_product(const MicroKernelShape& shape) {
-  return shared_function(shape, &Emitter::emit_tile_function);
-}
-
-/// c (+)= a * b of `shape.rows` by `shape.vectors` tiles, with the parameters of a micro-kernel.
+/// c (+)= a * b of `shape.rows` by `shape.vectors` tiles, with the parameters of a micro-kernel and three more:
+/// elements from the first tile of rows to the second in a and in c, and bytes from b to what is asked for ahead.
 llvm::Function* Emitter::emit_tile_function(const MicroKernelShape& shape) {
   open_function(shape);
   function_->addFnAttr(llvm::Attribute::NoInline);  // its registers are named, and are its caller's to configure
   at_top();
   constexpr int64_t kSumBytes = 4;
   Value* stride = builder_.CreateMul(function_->getArg(kRowsC), index(kSumBytes));
+  Value* second = builder_.CreateMul(function_->getArg(behind_axes(shape) + 1), index(kSumBytes));
   const auto for_each_sum = [&](const auto& visit) {
     for (int row = 0; row < shape.rows; ++row) {
       for (int column = 0; column < shape.vectors; ++column) {
-        Value* offset = builder_.CreateAdd(builder_.CreateMul(stride, index(row * kRows)), index(column * kRowBytes));
+        Value* offset = builder_.CreateAdd(builder_.CreateMul(second, index(row)), index(column * kRowBytes));
         visit(builder_.getInt8(static_cast<uint8_t>(2 * row + column)),
               builder_.CreateGEP(builder_.getInt8Ty(), function_->getArg(kC), offset));
       }
@@ -158,12 +219,14 @@ void Emitter::tile_steps(const MicroKernelShape& shape, int axis, Value* a, Valu
     };
     Value* stride = in_bytes(function_->getArg(kRowsA), shape.a);
     Value* stride_b = in_bytes(step_b, shape.b);
+    Value* second = in_bytes(function_->getArg(behind_axes(shape)), shape.a);
+    ask_ahead(shape, b, stride_b);
     for (int column = 0; column < shape.vectors; ++column) {
       Value* place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), b, static_cast<uint64_t>(column * kRowBytes));
       tile_call(llvm::Intrinsic::x86_tileloadd64, {number(kFirstB + column), place, stride_b});
     }
     for (int row = 0; row < shape.rows; ++row) {
-      Value* place = builder_.CreateGEP(builder_.getInt8Ty(), a, builder_.CreateMul(stride, index(row * kRows)));
+      Value* place = builder_.CreateGEP(builder_.getInt8Ty(), a, builder_.CreateMul(second, index(row)));
       tile_call(llvm::Intrinsic::x86_tileloadd64, {number(kFirstA + row), place, stride});
       for (int column = 0; column < shape.vectors; ++column) {
         tile_call(instruction_of(*shape.unit),
@@ -172,6 +235,22 @@ void Emitter::tile_steps(const MicroKernelShape& shape, int axis, Value* a, Valu
     }
   }
   close_loop(loop);
+}
+
+/// Fetches lines of the next columns of b into the second cache: tiles are loaded as the product needs them, and the
+/// processor does not see them coming.
+void Emitter::ask_ahead(const MicroKernelShape& shape, Value* b, Value* stride_b) {
+  Value* from = builder_.CreateGEP(builder_.getInt8Ty(), b, function_->getArg(behind_axes(shape) + 2));
+  for (int64_t row = 0; row < shape.rows_ahead; ++row) {
+    for (int column = 0; column < shape.vectors; ++column) {
+      Value* offset = builder_.CreateAdd(builder_.CreateMul(stride_b, index(row)), index(column * kRowBytes));
+      Value* line = builder_.CreateGEP(builder_.getInt8Ty(), from, offset);
+      constexpr uint32_t kRead = 0, kSecondCache = 2, kData = 1;
+      builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {builder_.getPtrTy()},
+                               {line, builder_.getInt32(kRead), builder_.getInt32(kSecondCache),
+                                builder_.getInt32(kData)});
+    }
+  }
 }
 
 }  // namespace graft::codegen

@@ -91,6 +91,15 @@ struct ContractPlan {
   std::vector<Size> a_steps, b_steps;  ///< along each k axis
 };
 
+/// Rows of a product of tiles: from `begin` to `end` of an axis, in blocks of `tiles` of so many points each.
+struct TileRows {
+  const tile::Axis* axis = nullptr;
+  int64_t of_tile = 0;
+  int tiles = 2;
+  llvm::Value *begin = nullptr, *end = nullptr;
+  llvm::Value *second_a = nullptr, *second_c = nullptr;  ///< elements from the first tile to the second
+};
+
 /// Rows of a product by parts of its operands: an axis in `blocks` of so many `points`, which make one or two tiles.
 struct SplitRows {
   const tile::Axis* axis = nullptr;
@@ -209,10 +218,12 @@ class Emitter {
 
   // emit_tile_product.cpp
   void emit_tile_product(const tile::Contract& contract, const ContractPlan& plan);
-  void tile_rows(const tile::Contract& contract, const ContractPlan& plan, Value* config);
-  void tile_columns(const tile::Contract& contract, const ContractPlan& plan, int row_tiles);
+  void tile_rest(const tile::Contract& contract, const ContractPlan& plan, TileRows rows, Value* config);
+  void tile_columns(const tile::Contract& contract, const ContractPlan& plan, const TileRows& rows);
+  int64_t columns_ahead(const tile::Contract& contract, int64_t tile) const;
+  static int64_t rows_ahead(const tile::Axis& axis, int64_t of_tile);
+  void ask_ahead(const MicroKernelShape& shape, Value* b, Value* stride_b);
   void configure_tiles(Value* config, Value* first, Value* second);
-  llvm::Function* tile_product(const MicroKernelShape& shape);
   llvm::Function* emit_tile_function(const MicroKernelShape& shape);
   void tile_steps(const MicroKernelShape& shape, int axis, Value* a, Value* b);
   void tile_call(llvm::Intrinsic::ID intrinsic, const Values& arguments);
@@ -343,7 +354,9 @@ class Emitter {
   Value* log_f32(Value* x);
   Value* log1p_f32(Value* x);
   Value* expm1_f32(Value* x);
+  Value* erfc_f32(Value* a, Value* t);
   Value* erf_f32(Value* x);
+  Value* raised_erf_f32(Value* x);
   Value* tanh_f32(Value* x);
   Value* sincos_f32(Value* x, bool cosine);
 

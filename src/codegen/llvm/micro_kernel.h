@@ -21,6 +21,7 @@ struct MicroKernelShape {
   int outer_axes = 0;                     ///< k axes around the innermost one
   bool masked = false;                    ///< only the first `columns` columns exist
   bool accumulate = false;
+  int64_t rows_ahead = 0;              ///< of tiles: rows of b that each step asks for ahead
   const ContractUnit* unit = nullptr;  ///< of vectors: the innermost k axis goes in steps of its pack
 
   std::string name() const;
