@@ -18,6 +18,12 @@
 #include "runtime/session.h"
 
 namespace graft {
+/// One way of a job, ready to run.
+struct Runner : CandidateTimes {
+  std::unique_ptr<Session> session;
+  std::string failure;
+};
+
 namespace {
 
 /// A way must be this much faster than the cost model's to take its place: what noise cannot do.
@@ -52,12 +58,6 @@ Effort effort_of(const BuildOptions& options) {
   }
   return {.ways = {1, 1, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
-
-/// One way of a job, ready to run.
-struct Runner : CandidateTimes {
-  std::unique_ptr<Session> session;
-  std::string failure;
-};
 
 double milliseconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
