@@ -79,7 +79,8 @@ class ChannelPacking {
     const DType a = source_->type, b = weights_->type, sum = reduce_->lift[0]->type;
     const bool tf32 = region_.tf32 && a == DType::kFloat32 && b == DType::kFloat32;
     splits_ = !tf32 && !region_.fma && splitting_unit(target_, a, b, sum);
-    if (!best_unit(target_, a, b, sum) && !tf32 && !splits_) return false;
+    unit_ = best_unit(target_, a, b, sum);
+    if (!unit_ && !tf32 && !splits_) return false;
     return has_constant_weights() && find_windows() && has_few_channels() && !is_mostly_padding();
   }
 
@@ -185,23 +186,40 @@ class ChannelPacking {
     return static_cast<int>(region.tensors.size()) - 1;
   }
 
-  /// [rows..., (channel, a place within each window that moves)].
+  /// The window along the last rows if the channels of one of its taps don't fill an instruction: its taps lie side by
+  /// side, and become one reduced axis with the channels. Null where it has one tap or skips some.
+  const Window* joined() const {
+    const bool fill = !unit_ || packed_channels() >= unit_->k;
+    const Window* window = fill ? nullptr : window_at(contraction_.m.back());
+    return window && window->taps() > 1 && window->step() == 1 ? window : nullptr;
+  }
+  /// Elements of the reduced axis of channels: for each tap of the joined window.
+  int64_t reduced_channels() const { return packed_channels() * (joined() ? joined()->taps() : 1); }
+
+  /// [rows..., (channel, a place within each window that moves)]; the last rows and the channels are one axis where
+  /// taps are joined.
   Shape packed_shape() const {
     Shape shape;
     for (const Axis& row : contraction_.m) {
       const Window* window = window_at(row);
       shape.push_back(window ? window->positions() : row.extent);
     }
-    shape.push_back(Size(packed_channels()));
+    if (joined()) {
+      shape.back() = shape.back() * Size(packed_channels());
+    } else {
+      shape.push_back(Size(packed_channels()));
+    }
     return shape;
   }
 
-  /// [columns..., (channel, a place within each window that moves), kernel...].
+  /// [columns..., (joined taps, channel, a place within each window that moves), other taps...].
   Shape weights_shape() const {
     Shape shape;
     for (const Axis& column : contraction_.n) shape.push_back(column.extent);
-    shape.push_back(Size(packed_channels()));
-    for (const Window& window : windows_) shape.push_back(Size(window.taps()));
+    shape.push_back(Size(reduced_channels()));
+    for (const Window& window : windows_) {
+      if (&window != joined()) shape.push_back(Size(window.taps()));
+    }
     return shape;
   }
 
@@ -210,7 +228,8 @@ class ChannelPacking {
   Compute packing(int packed) const {
     Compute form{.axes = {}, .value = source_, .output = packed};
     for (const Size& extent : packed_shape()) form.axes.push_back(fresh_axis(extent));
-    const Expr number = form.axes.back().variable;
+    const Expr last = form.axes.back().variable;
+    const Expr number = joined() ? mod(last, make_index(packed_channels())) : last;
     std::vector<std::pair<int, Expr>> at;
     std::vector<Expr> conditions;
     int64_t inner = depth();
@@ -225,11 +244,11 @@ class ChannelPacking {
       const Size reach = (window.row.extent - Size(1)) * Size(window.stride) + window.kernel.extent;
       const Size made = (window.positions() - Size(1)) * Size(window.stride) + Size(window.depth());
       if (reach == made) continue;
-      const Expr place = position(form, window) * make_index(window.stride) + within;
+      const Expr place = position(form, row_of(window)) * make_index(window.stride) + within;
       conditions.push_back(lt(place, make_size(reach)));
     }
     for (size_t i = 0; i < contraction_.m.size(); ++i) {
-      at.emplace_back(variable_of(contraction_.m[i]), form.axes[i].variable);
+      at.emplace_back(variable_of(contraction_.m[i]), position(form, i));
     }
     form.value = substitute(source_, at);
     for (const Expr& condition : conditions) {
@@ -238,37 +257,41 @@ class ChannelPacking {
     return form;
   }
 
-  /// The axis of the packed tensor that stands for a window's rows.
-  Expr position(const Compute& packing, const Window& window) const {
-    for (size_t i = 0; i < contraction_.m.size(); ++i) {
-      if (variable_of(contraction_.m[i]) == variable_of(window.row)) return packing.axes[i].variable;
-    }
-    return {};
+  /// The number of a window's rows among those of the contraction.
+  size_t row_of(const Window& window) const {
+    const auto is_row = [&](const Axis& row) { return variable_of(row) == variable_of(window.row); };
+    return static_cast<size_t>(std::find_if(contraction_.m.begin(), contraction_.m.end(), is_row) -
+                               contraction_.m.begin());
   }
 
-  /// sum over [kernel..., channels] of packed[row + kernel, channel] * weights[column, channel, kernel].
+  /// The place along rows that an element of the packed tensor stands for.
+  Expr position(const Compute& packing, size_t row) const {
+    const Expr axis = packing.axes[row].variable;
+    const bool is_joined = joined() && row + 1 == contraction_.m.size();
+    return is_joined ? floor_div(axis, make_index(packed_channels())) : axis;
+  }
+
+  /// sum over [channels, kernel...] of packed[row + kernel, channel] * weights[column, channel, kernel].
   Reduce product(int packed, int weights) const {
     Reduce form = *reduce_;
-    form.reduced.clear();
+    const Axis channel = fresh_axis(Size(reduced_channels()));
+    form.reduced = {channel};
     std::vector<Expr> packed_at, weights_at;
-    std::vector<Axis> taps;
-    for (const Window& window : windows_) taps.push_back(fresh_axis(Size(window.taps())));
-    const Axis channel = fresh_axis(Size(packed_channels()));
-    for (const Axis& row : contraction_.m) {
-      Expr place = row.variable;
-      for (size_t w = 0; w < windows_.size(); ++w) {
-        if (variable_of(windows_[w].row) == variable_of(row)) {
-          place = place + taps[w].variable * make_index(windows_[w].step());
-        }
-      }
-      packed_at.push_back(place);
-    }
-    packed_at.push_back(channel.variable);
+    for (const Axis& row : contraction_.m) packed_at.push_back(row.variable);
     for (const Axis& column : contraction_.n) weights_at.push_back(column.variable);
     weights_at.push_back(channel.variable);
-    for (const Axis& tap : taps) weights_at.push_back(tap.variable);
-    form.reduced = {channel};
-    form.reduced.insert(form.reduced.end(), taps.begin(), taps.end());
+    for (const Window& window : windows_) {
+      if (&window == joined()) continue;
+      const Axis& tap = form.reduced.emplace_back(fresh_axis(Size(window.taps())));
+      Expr& place = packed_at[row_of(window)];
+      place = place + tap.variable * make_index(window.step());
+      weights_at.push_back(tap.variable);
+    }
+    if (joined()) {
+      packed_at.back() = packed_at.back() * make_index(packed_channels()) + channel.variable;
+    } else {
+      packed_at.push_back(channel.variable);
+    }
     const DType type = reduce_->lift[0]->type;
     form.lift = {make_cast(type, make_load(packed, source_->type, packed_at)) *
                  make_cast(type, make_load(weights, weights_->type, weights_at))};
@@ -303,13 +326,17 @@ class ChannelPacking {
       int64_t rest = element, source = 0;
       bool inside = true;
       std::vector<int64_t> kernel(windows_.size());
-      for (size_t w = windows_.size(); w-- > 0;) {
+      const auto tap_of = [&](size_t w, int64_t& within) {
         const int64_t taps = windows_[w].taps();
-        kernel[w] = rest % taps * (windows_[w].moves_into_channels() ? windows_[w].stride : 1);
-        rest /= taps;
+        kernel[w] = within % taps * (windows_[w].moves_into_channels() ? windows_[w].stride : 1);
+        within /= taps;
+      };
+      for (size_t w = windows_.size(); w-- > 0;) {
+        if (&windows_[w] != joined()) tap_of(w, rest);
       }
       int64_t number = rest % packed;
       rest /= packed;
+      if (joined()) tap_of(static_cast<size_t>(joined() - windows_.data()), rest);
       for (size_t w = windows_.size(); w-- > 0;) {
         const int64_t depth = windows_[w].depth();
         kernel[w] += number % depth;
@@ -332,6 +359,7 @@ class ChannelPacking {
   const Region& region_;
   std::vector<FusedTensor>& tensors_;
   const Target& target_;
+  const ContractUnit* unit_ = nullptr;
   bool splits_ = false;  ///< a unit may split operands of f32
   const Reduce* reduce_ = nullptr;
   Contraction contraction_;  ///< its `a` is the source and its `b` the weights

@@ -285,12 +285,14 @@ std::vector<ScheduledCase> integer_convolutions() {
                                           sizes, codes("w", "i8", {out, in, window, window}), out, attributes, zero);
     return ScheduledCase{std::move(name), target, "integer", graph, "conv", std::move(schedules)};
   };
-  const char* padded = "pads = [1, 1, 1, 1]";
+  const char *padded = "pads = [1, 1, 1, 1]", *stem = "pads = [3, 3, 3, 3], strides = [2, 2]";
   const std::vector<std::string> some = {product(64, 32, 128, 128, 3, 1), product(64, 64, 32, 128, 2, 1, kEarly)};
   return {of("bytes_padded", "sm_80", "2, 16, 7, 9", 16, 24, 3, padded, "0", some),
           of("bytes_of_many_channels", "sm_90a", "1, 64, 6, 7", 64, 64, 3, padded, "0", some),
           of("bytes_strided", "sm_90a", "1, 48, 9, 7", 48, 40, 3, "pads = [1, 0, 1, 0], strides = [2, 1]", "0", some),
-          of("bytes_of_three_channels", "sm_90a", "1, 3, 12, 10", 3, 32, 3, padded, "0", some)};
+          of("bytes_of_three_channels", "sm_90a", "1, 3, 12, 10", 3, 32, 3, padded, "0", some),
+          of("bytes_of_a_stem", "sm_80", "2, 3, 21, 19", 3, 64, 7, stem, "0", some),
+          of("bytes_of_a_stem_on_hopper", "sm_90a", "1, 3, 22, 18", 3, 40, 7, stem, "0", some)};
 }
 
 /// Batches, transposed operands, and operands that broadcast.

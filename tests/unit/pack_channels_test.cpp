@@ -129,7 +129,8 @@ TEST(PackChannels, results_may_have_their_channels_first) {
 }
 
 TEST(PackChannels, unit_strides_only_pad_the_channels) {
-  expect_same({.channels = 3, .size = 10, .kernel = 3, .stride = 1, .pad = 1, .dilation = 1}, DType::kFloat16, 8);
+  // The channels of a tap fill half of an instruction: those of three lie behind each other, in rows of 15 places.
+  expect_same({.channels = 3, .size = 10, .kernel = 3, .stride = 1, .pad = 1, .dilation = 1}, DType::kFloat16, 15 * 8);
   expect_same({.channels = 5, .size = 12, .kernel = 3, .stride = 1, .pad = 2, .dilation = 2}, DType::kBFloat16, 8);
   expect_same({.channels = 3, .size = 10, .kernel = 3, .stride = 1, .pad = 1, .dilation = 1}, DType::kFloat32, 4, true);
 }
