@@ -121,31 +121,55 @@ ExpressionWriter::Term ExpressionWriter::narrow_call(std::string_view function, 
   return {local(DType::kFloat32, fmt::format("{}({})", function, fmt::join(texts, ", "))), {}, false};
 }
 
-/// A quotient by what is one for all points is computed by its reciprocal, of which there is one.
-std::string ExpressionWriter::quotient_to_round(const Expr& e) {
+/// The arguments of `quantized`: a quotient by what is one for all points has a quantizer, computed once.
+std::string ExpressionWriter::to_quantize(DType type, const QuantizedValue& quantized) {
+  const Expr& e = quantized.value;
+  const std::string zero = quantized.zero ? value(quantized.zero) : "";
+  const std::string last = zero.empty() ? "" : ", " + zero;
   const bool divides = is_call(e, Intrinsic::kDiv) && is_one_for_all(e->args[1]) && !find(e.get()) &&
                        !narrow_spelling(e, names_.narrow_results);
-  if (!divides) return value(e);
-  const std::string dividend = value(e->args[0]);
-  return fmt::format("divide_to_round({}, divisor({}))", dividend, value(e->args[1]));
+  const bool one_zero = !quantized.zero || is_one_for_all(quantized.zero->args[0]);
+  if (!divides || !one_zero) return value(e) + last;
+  const std::string dividend = value(e->args[0]), scale = value(e->args[1]);
+  const std::string of = zero.empty() ? "0.0f" : zero;
+  return fmt::format("{}, quantizer<{}>({}, {}){}", dividend, type_name(type), scale, of, last);
 }
 
 ExpressionWriter::Term ExpressionWriter::quantize(DType type, const QuantizedValue& quantized) {
   if (!quantized.zero) {
     if (const Expr integers = on_integers(quantized.value, type)) return term(integers);
   }
-  const std::string zero = quantized.zero ? ", " + value(quantized.zero) : "";
-  const std::string x = quotient_to_round(quantized.value);
-  return {local(type, fmt::format("quantized<{}>({}{})", type_name(type), x, zero)), {}, false};
+  return {local(type, fmt::format("quantized<{}>({})", type_name(type), to_quantize(type, quantized))), {}, false};
+}
+
+/// Codes, and such that are put to bounds, need not become integers.
+std::string ExpressionWriter::byte_word(const Expr& e) {
+  const auto quantized = find(e.get()) ? std::nullopt : quantized_value(e);
+  const Expr integers = quantized && !quantized->zero ? on_integers(quantized->value, e->type) : Expr();
+  if (integers) return byte_word(integers);
+  const std::string type = type_name(e->type);
+  if (const auto bounded = bounded_code(e); bounded && !find(bounded->code.get())) {
+    const QuantizedValue inner = *quantized_value(bounded->code);
+    const std::string arguments = to_quantize(e->type, inner);
+    const bool divides = arguments.find("quantizer<") != arguments.npos;
+    const bool all = bounded->low == lowest_code(e->type) && bounded->high == lowest_code(e->type) + 255;
+    if (divides && all) return fmt::format("code_word<{}>({})", type, arguments);
+    if (!divides) {
+      const std::string zero = inner.zero ? "" : ", 0.0f";
+      return fmt::format("code_word<{}>({}{}, {}.0f, {}.0f)", type, arguments, zero, bounded->low, bounded->high);
+    }
+  }
+  return fmt::format("(u32){}", value(e));
 }
 
 /// What is quantized and widened again need not become an integer.
 ExpressionWriter::Term ExpressionWriter::float_of_short(const Expr& e) {
-  const auto quantized = find(e.get()) ? std::nullopt : quantized_value(e);
+  const Term* known = find(e.get());
+  if (known && !known->as_float.empty()) return {local(DType::kFloat32, known->as_float), {}, false};
+  const auto quantized = known ? std::nullopt : quantized_value(e);
   if (!quantized) return {local(DType::kFloat32, fmt::format("short_float({})", value(e))), {}, false};
-  const std::string zero = quantized->zero ? value(quantized->zero) : "0.0f";
-  const std::string x = quotient_to_round(quantized->value);
-  return {local(DType::kFloat32, fmt::format("quantized_float<{}>({}, {})", type_name(e->type), x, zero)), {}, false};
+  const std::string text = to_quantize(e->type, *quantized);
+  return {local(DType::kFloat32, fmt::format("quantized_float<{}>({})", type_name(e->type), text)), {}, false};
 }
 
 std::string ExpressionWriter::load(const Expr& e) {

@@ -21,6 +21,8 @@ class ExpressionWriter {
 
   /// Writes what computes `e` and returns its name or literal.
   std::string value(const Expr& e);
+  /// The same of an integer of 8 bits, as a word of which the lowest byte counts.
+  std::string byte_word(const Expr& e);
   /// The element of a buffer as an lvalue; fragments at the position set by `fragment_position`.
   std::string element(int buffer, const std::vector<Expr>& indices);
 
@@ -28,7 +30,11 @@ class ExpressionWriter {
   void enter() { scopes_.emplace_back(); }
   void leave() { scopes_.pop_back(); }
   /// From now on `e` is read from `text` (a vector load made beforehand).
-  void define(const Expr& e, std::string text) { scopes_.back()[e.get()] = {std::move(text), {}, false}; }
+  void define(const Expr& e, std::string text) { scopes_.back()[e.get()] = {std::move(text), {}, false, {}}; }
+  /// The same of a byte, of which `as_float` makes a float at once.
+  void define_byte(const Expr& e, std::string text, std::string as_float) {
+    scopes_.back()[e.get()] = {std::move(text), {}, false, std::move(as_float)};
+  }
   /// The register of a fragment that stands for its element at the current point: "[m][n][e]"; and for its row: "[h]".
   void set_fragment_position(std::string text, std::string row) {
     fragment_position_ = std::move(text), row_position_ = std::move(row);
@@ -40,6 +46,7 @@ class ExpressionWriter {
     std::string text;
     Range range;
     bool narrow = false;
+    std::string as_float = {};  ///< of a byte in a word
   };
 
   Term term(const Expr& e);
@@ -47,7 +54,7 @@ class ExpressionWriter {
   Term call(const Expr& e);
   Term narrow_call(std::string_view function, const std::vector<Expr>& args);
   Term quantize(DType type, const QuantizedValue& quantized);
-  std::string quotient_to_round(const Expr& e);
+  std::string to_quantize(DType type, const QuantizedValue& quantized);
   Term float_of_short(const Expr& e);
   Term select(const Expr& e);
   Term local_index(const Range& range, const std::string& text);
@@ -82,6 +89,15 @@ std::optional<NarrowSpelling> narrow_spelling(const Expr& e, NarrowResults resul
 
 /// The parts of `e` where it is such a conversion.
 std::optional<QuantizedValue> quantized_value(const Expr& e);
+/// Such a conversion, and the bounds that its codes are put to by max and min with constants.
+struct BoundedCode {
+  Expr code;
+  int64_t low = 0, high = 0;
+};
+/// The parts of `e` where it is one; else nothing.
+std::optional<BoundedCode> bounded_code(const Expr& e);
+/// The lowest value of an integer type of 8 bits.
+inline int64_t lowest_code(DType type) { return is_unsigned(type) ? 0 : -128; }
 /// The integer of at most 16 bits that a cast to f32 makes a float of, perhaps by way of a wider one; else null.
 Expr short_integer(const Expr& e);
 /// The integer of a type that the f32 `e` stands for: a cast of one, or a bound that is put to such; else null.

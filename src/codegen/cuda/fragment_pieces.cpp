@@ -110,7 +110,10 @@ void KernelWriter::load_pieces(const PieceMap& pieces) {
   for (size_t i = 0; i < pieces.loads.size(); ++i) {
     const auto& [load, of_row, run] = pieces.loads[i];
     const std::string type = type_name(load->type), of_rows = of_row ? fmt::format("[{}]", rows) : "";
-    if (run == 8) {
+    if (pieces.loads[i].has_bytes()) {
+      code_.line("u32 x{}{}[{}][2];", i, of_rows, pieces.groups);  // of two tiles each
+      code_.line("Pack<u32, 2> r{}{}[{}];", i, of_rows, pieces.groups);
+    } else if (run == 8) {
       code_.line("Pack<{}, 2> x{}{}[{}][4];", type, i, of_rows, pieces.groups);
       code_.line("Words<Pack<{}, 8>> r{}{}[{}];", type, i, of_rows, pieces.groups);
     } else {
@@ -135,8 +138,14 @@ void KernelWriter::load_pieces(const PieceMap& pieces) {
     if (pieces.loads[i].run != 8) continue;
     code_.line("#pragma unroll");
     code_.open(fmt::format("for (int i = 0; i < {}; ++i)", rows * pieces.groups));
-    code_.line("spread_in_quad(bit_cast<Pack<{0}, 8>>(r{1}[i / {2}][i % {2}]), x{1}[i / {2}][i % {2}]);",
-               type_name(pieces.loads[i].load->type), i, pieces.groups);
+    const std::string at = fmt::format("[i / {0}][i % {0}]", pieces.groups);
+    if (pieces.loads[i].has_bytes()) {
+      code_.line("const Pack<u32, 2> words = exchange_bytes_in_quad(r{0}{1}.at[0], r{0}{1}.at[1]);", i, at);
+      code_.line("x{0}{1}[0] = words.at[0], x{0}{1}[1] = words.at[1];", i, at);
+    } else {
+      const std::string type = type_name(pieces.loads[i].load->type);
+      code_.line("spread_in_quad(bit_cast<Pack<{0}, 8>>(r{1}{2}), x{1}{2});", type, i, at);
+    }
     code_.close();
   }
 }
@@ -167,14 +176,18 @@ void KernelWriter::load_piece_of(const PieceMap& pieces, size_t i, bool wide) {
 void KernelWriter::compute_pieces(const PieceMap& pieces) {
   const tile::Map& map = *pieces.map;
   const int rows = 2 * pieces.layout->m_tiles;
-  const auto is_narrow = [&](size_t i) { return bit_width(names_.buffer(map.stores[i].buffer).type) <= 16; };
+  const auto width = [&](size_t i) { return bit_width(names_.buffer(map.stores[i].buffer).type); };
+  const auto is_narrow = [&](size_t i) { return width(i) <= 16; };
   const auto type = [&](size_t i) { return type_name(names_.buffer(map.stores[i].buffer).type); };
   for (size_t i = 0; i < map.stores.size(); ++i) {
     if (is_narrow(i)) code_.line("Words<Pack<{}, 8>> v{}[{}][{}];", type(i), i, rows, pieces.groups);
     if (!is_narrow(i)) code_.line("Pack<{}, 2> v{}[{}][{}][4];", type(i), i, rows, pieces.groups);
   }
   open_piece_rows(pieces);
-  for (size_t i = 0; i < map.stores.size(); ++i) code_.line("Pack<{}, 2> pairs{}[4];", type(i), i);
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    if (width(i) == 8) code_.line("u32 words{}[4][2];", i);
+    if (width(i) != 8) code_.line("Pack<{}, 2> pairs{}[4];", type(i), i);
+  }
   code_.line("#pragma unroll");
   code_.open("for (int p = 0; p < 4; ++p)");
   code_.line("#pragma unroll");
@@ -182,27 +195,46 @@ void KernelWriter::compute_pieces(const PieceMap& pieces) {
   code_.line("const int column = first + q * 32 + p * 8 + e;");
   code_.open(fmt::format("if (inside && {})", inside_columns(pieces)));
   expressions_.enter();
-  for (size_t i = 0; i < pieces.loads.size(); ++i) {
-    const auto& [load, of_row, run] = pieces.loads[i];
-    const std::string pair = fmt::format("x{}{}[q][p]", i, of_row ? "[h]" : "");
-    const std::string of_words = fmt::format("bit_cast<Pack<{}, 2>>({})", type_name(load->type), pair);
-    expressions_.define(load, (run == 8 ? pair : of_words) + ".at[e]");
-  }
+  define_piece_loads(pieces);
   expressions_.set_fragment_position("[h / 2][g + q * 4 + p][h % 2 * 2 + e]", "[h]");
   for (size_t i = 0; i < map.stores.size(); ++i) {
-    code_.line("pairs{}[p].at[e] = {};", i, expressions_.value(map.stores[i].value));
+    const Expr& value = map.stores[i].value;
+    const bool is_byte = value->type == DType::kInt8 || value->type == DType::kUint8;
+    if (width(i) != 8) code_.line("pairs{}[p].at[e] = {};", i, expressions_.value(value));
+    if (width(i) == 8 && is_byte) code_.line("words{}[p][e] = {};", i, expressions_.byte_word(value));
+    if (width(i) == 8 && !is_byte) code_.line("words{}[p][e] = (u32){};", i, expressions_.value(value));
   }
   expressions_.set_fragment_position("", "");
   expressions_.leave();
   for (int i = 0; i < 3; ++i) code_.close();
   for (size_t i = 0; i < map.stores.size(); ++i) {
-    if (is_narrow(i)) {
+    if (width(i) == 8) {
+      code_.line("v{0}[h][q] = exchange_bytes_in_quad(join_bytes(words{0}[0], words{0}[1]), "
+                 "join_bytes(words{0}[2], words{0}[3]));", i);
+    } else if (is_narrow(i)) {
       code_.line("v{0}[h][q] = words_of(exchange_in_quad(pairs{0}));", i);
     } else {
       code_.line("for (int p = 0; p < 4; ++p) v{0}[h][q][p] = pairs{0}[p];", i);
     }
   }
   for (int i = 0; i < 2; ++i) code_.close();
+}
+
+/// What was loaded stands for the element at the point (h, q, p, e).
+void KernelWriter::define_piece_loads(const PieceMap& pieces) {
+  for (size_t i = 0; i < pieces.loads.size(); ++i) {
+    const auto& [load, of_row, run] = pieces.loads[i];
+    const std::string type = type_name(load->type), at = fmt::format("x{}{}[q]", i, of_row ? "[h]" : "");
+    if (pieces.loads[i].has_bytes()) {
+      const std::string byte = fmt::format("_at<{}>({}[p / 2], p % 2 * 2 + e)", type, at);
+      const bool is_integer = load->type == DType::kInt8 || load->type == DType::kUint8;
+      expressions_.define_byte(load, "byte" + byte, is_integer ? "byte_float" + byte : "");
+    } else if (run == 8) {
+      expressions_.define(load, at + "[p].at[e]");
+    } else {
+      expressions_.define(load, fmt::format("bit_cast<Pack<{}, 2>>({}[p]).at[e]", type, at));
+    }
+  }
 }
 
 /// Stores the groups at hand of all results.

@@ -111,6 +111,7 @@ class KernelWriter {
   void load_pieces(const PieceMap& pieces);
   void load_piece_of(const PieceMap& pieces, size_t i, bool wide);
   void compute_pieces(const PieceMap& pieces);
+  void define_piece_loads(const PieceMap& pieces);
   void store_pieces(const PieceMap& pieces);
   void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
                               const std::vector<const std::vector<Expr>*>& uses) const;

@@ -10,21 +10,10 @@
 #include <vector>
 
 #include "codegen/cuda/expression.h"
+#include "expr/composites.h"
 
 namespace graft::cuda {
 namespace {
-
-bool is_one(const Expr& e) { return e->kind == ExprKind::kConstant && e->type == DType::kFloat32 && e->real == 1; }
-
-/// x where `e` is 1 + erf(x), or null.
-Expr argument_of_raised_erf(const Expr& e) {
-  if (!is_call(e, Intrinsic::kAdd)) return {};
-  for (const int one : {0, 1}) {
-    const Expr& other = e->args[1 - one];
-    if (is_one(e->args[one]) && is_call(other, Intrinsic::kErf)) return other->args[0];
-  }
-  return {};
-}
 
 /// Whether a function is among what the value is made of that no device computes exactly.
 bool is_approximated(const Expr& e) {
@@ -148,6 +137,20 @@ std::optional<QuantizedValue> quantized_value(const Expr& e) {
   return std::nullopt;
 }
 
+std::optional<BoundedCode> bounded_code(const Expr& e) {
+  if (e->type != DType::kInt8 && e->type != DType::kUint8) return std::nullopt;
+  if (quantized_value(e)) return BoundedCode{e, lowest_code(e->type), lowest_code(e->type) + 255};
+  if (!is_call(e, Intrinsic::kMax) && !is_call(e, Intrinsic::kMin)) return std::nullopt;
+  for (const int at : {0, 1}) {
+    const auto bound = as_integer(e->args[1 - at]);
+    auto inner = bound ? bounded_code(e->args[at]) : std::nullopt;
+    if (!inner) continue;
+    const auto apply = [&](int64_t x) { return is_call(e, Intrinsic::kMax) ? std::max(x, *bound) : std::min(x, *bound); };
+    return BoundedCode{inner->code, apply(inner->low), apply(inner->high)};
+  }
+  return std::nullopt;
+}
+
 Expr short_integer(const Expr& e) {
   if (!is_call(e, Intrinsic::kCast) || e->type != DType::kFloat32) return {};
   Expr integer = e->args[0];
@@ -190,7 +193,7 @@ std::optional<NarrowSpelling> narrow_spelling(const Expr& e, NarrowResults resul
   const bool is_exact = e->intrinsic == Intrinsic::kDiv || e->intrinsic == Intrinsic::kSqrt;
   if (results == NarrowResults::kBytes && is_exact && !is_approximated(e)) return std::nullopt;
   // The sum is computed as a whole: left of zero nothing is lost by its terms' being nearly opposite.
-  if (const Expr x = argument_of_raised_erf(e)) return NarrowSpelling{"raised_erf", {x}};
+  if (const Expr x = argument_of_raised_erf(*e)) return NarrowSpelling{"raised_erf", {x}};
   switch (e->intrinsic) {
     case Intrinsic::kExp:
       return NarrowSpelling{"near_exp", e->args};

@@ -48,14 +48,6 @@ GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
   const f32 near = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
   return first != 0 && fabsf(first) < 1e30f ? near : first;
 }
-// The quotient, rounded correctly, where only the nearest integer of less than 22 bits is asked for.
-GRAFT_DEVICE f32 divide_to_round(f32 x, const Divisor& by) {
-  x *= by.scale;
-  const f32 first = x * by.reciprocal;
-  const f32 second = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
-  const f32 third = __fmaf_rn(__fmaf_rn(-second, by.value, x), by.reciprocal, second);
-  return first != 0 && fabsf(first) < 4194304.0f ? third : first;
-}
 // convert<T>(rintf(x)) of 8 bits, in one instruction.
 template <class T> GRAFT_DEVICE T quantized(f32 x) {
   int bits;
@@ -68,10 +60,61 @@ template <class T> GRAFT_DEVICE T quantized(f32 x, f32 zero) {
   return quantized<T>(x + 12582912.0f - 12582912.0f + zero);
 }
 // The same as a float: conversions run at an eighth of the rate of sums, comparisons at half of it.
+template <class T> GRAFT_DEVICE f32 quantized_float(f32 x) {
+  const f32 kept = fminf(fmaxf(x == x ? x : 0.0f, (f32)Limits<T>::lowest), (f32)Limits<T>::highest);
+  return kept + 12582912.0f - 12582912.0f;
+}
 template <class T> GRAFT_DEVICE f32 quantized_float(f32 x, f32 zero) {
   const f32 low = (f32)Limits<T>::lowest - zero, high = (f32)Limits<T>::highest - zero;
-  const f32 kept = x != x ? -zero : fminf(fmaxf(x, low), high);
-  return kept + 12582912.0f - 12582912.0f + zero;
+  return fminf(fmaxf(x == x ? x : -zero, low), high) + 12582912.0f - 12582912.0f + zero;
+}
+// quantized<T> clamped to codes from low to high, as a word whose lowest byte counts. Code 0 stands for NaN before that.
+GRAFT_DEVICE u32 code_word(f32 x, f32 low, f32 high, f32 none) {
+  const f32 kept = fminf(fmaxf(x == x ? x : none, low), high);
+  return (u32)__float_as_int(kept + 12582912.0f);
+}
+template <class T> GRAFT_DEVICE u32 code_word(f32 x, f32 zero, f32 low, f32 high) {
+  return code_word(x, low - zero, high - zero, -zero) + (u32)(int)zero;
+}
+// A scale that many values are quantized with: the codes of T of x / scale + zero. The scale is taken times a power of
+// two, so that nothing is near the ends of the range of f32; a scale of 0, infinity or NaN is 1 times such a factor.
+template <class T> struct Quantizer { f32 power, divisor, reciprocal, rest, low, high, none; };
+template <class T> GRAFT_DEVICE Quantizer<T> quantizer(f32 scale, f32 zero) {
+  const f32 large = 18446744073709551616.0f, size = fabsf(scale);  // 2^64
+  const bool divides = size > 0 && size < 1.0f / 0.0f;
+  const f32 to_middle = size < 1e-18f ? large : size > 1e18f ? 1.0f / large : 1.0f;
+  const f32 power = !divides ? 1.0f / scale : scale < 0 ? -to_middle : to_middle;
+  const f32 divisor = divides ? scale * power : 1.0f, reciprocal = 1.0f / divisor;
+  const f32 rest = __fmaf_rn(-divisor, reciprocal, 1.0f) * reciprocal;
+  const f32 low = ((f32)Limits<T>::lowest - zero) * divisor, high = ((f32)Limits<T>::highest - zero) * divisor;
+  return {power, divisor, reciprocal, rest, low, high, -zero * divisor};
+}
+// rintf(x / scale) within the range of codes without their zero point, plus 1.5 * 2^23: the quotient by two numbers
+// that stand for the reciprocal is within an ulp, one more step rounds it correctly. Code 0 stands for NaN.
+template <class T> GRAFT_DEVICE f32 rounded_quotient(f32 x, const Quantizer<T>& by) {
+  x *= by.power;
+  if constexpr (Limits<T>::lowest < 0) x = x == x ? x : by.none;  // else it is the lowest
+  x = fminf(fmaxf(x, by.low), by.high);
+  const f32 near = __fmaf_rn(x, by.reciprocal, x * by.rest);
+  return __fmaf_rn(__fmaf_rn(-near, by.divisor, x), by.reciprocal, near) + 12582912.0f;
+}
+template <class T> GRAFT_DEVICE T quantized(f32 x, const Quantizer<T>& by) {
+  return (T)__float_as_int(rounded_quotient(x, by));
+}
+template <class T> GRAFT_DEVICE T quantized(f32 x, const Quantizer<T>& by, f32 zero) {
+  return (T)(__float_as_int(rounded_quotient(x, by)) + (int)zero);
+}
+template <class T> GRAFT_DEVICE u32 code_word(f32 x, const Quantizer<T>& by) {
+  return (u32)__float_as_int(rounded_quotient(x, by));
+}
+template <class T> GRAFT_DEVICE u32 code_word(f32 x, const Quantizer<T>& by, f32 zero) {
+  return code_word(x, by) + (u32)(int)zero;
+}
+template <class T> GRAFT_DEVICE f32 quantized_float(f32 x, const Quantizer<T>& by) {
+  return rounded_quotient(x, by) - 12582912.0f;
+}
+template <class T> GRAFT_DEVICE f32 quantized_float(f32 x, const Quantizer<T>& by, f32 zero) {
+  return quantized_float(x, by) + zero;
 }
 // An integer of at most 16 bits as a float: it is added to the bits of 1.5 * 2^23.
 template <class T> GRAFT_DEVICE f32 short_float(T x) {
@@ -173,23 +216,19 @@ template <> struct WordsOf<2> { typedef u16 Type; };
 template <> struct WordsOf<4> { typedef u32 Type; };
 template <class P> using Words = typename WordsOf<sizeof(P)>::Type;
 template <class P> GRAFT_DEVICE Words<P> words_of(const P& pack) { return bit_cast<Words<P>>(pack); }
-// Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
-template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
-  static_assert(sizeof(T) <= 2, "a pair is a word, or half of one");
+// Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i. Bytes
+// come as two words, of the rows 0 and 1, and 2 and 3.
+GRAFT_DEVICE Pack<u32, 2> exchange_bytes_in_quad(u32 lower, u32 upper) {
   const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
-  if constexpr (sizeof(T) == 1) {
-    const auto two = [](u16 low, u16 high) { return (u32)low | (u32)high << 16; };
-    const u32 lower = two(bit_cast<u16>(rows[0]), bit_cast<u16>(rows[1]));
-    const u32 upper = two(bit_cast<u16>(rows[2]), bit_cast<u16>(rows[3]));
-    // Two rows each, of this thread and of the one two further on or back; then one row of all.
-    const u32 other = __shfl_xor_sync(0xffffffffu, high ? lower : upper, 2);
-    const u32 first = high ? other : lower, second = high ? upper : other;
-    const u32 sent = odd ? two((u16)first, (u16)second) : two((u16)(first >> 16), (u16)(second >> 16));
-    const u32 got = __shfl_xor_sync(0xffffffffu, sent, 1);
-    const u32 x0 = odd ? (u16)got | first & 0xffff0000u : (u16)first | got << 16;
-    const u32 x1 = odd ? got >> 16 | second & 0xffff0000u : (u16)second | got & 0xffff0000u;
-    return bit_cast<Pack<T, 8>>(Pack<u32, 2>{x0, x1});
-  } else {
+  // Two rows each, of this thread and of the one two further on or back; then one row of all.
+  const u32 other = __shfl_xor_sync(0xffffffffu, high ? lower : upper, 2);
+  const u32 first = high ? other : lower, second = high ? upper : other;
+  const u32 got = __shfl_xor_sync(0xffffffffu, __byte_perm(first, second, odd ? 0x5410u : 0x7632u), 1);
+  return {__byte_perm(first, got, odd ? 0x3254u : 0x5410u), __byte_perm(second, got, odd ? 0x3276u : 0x7610u)};
+}
+template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
+  static_assert(sizeof(T) == 2, "a pair is a word");
+  const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
   const u32 r0 = bit_cast<u32>(rows[0]), r1 = bit_cast<u32>(rows[1]);
   const u32 r2 = bit_cast<u32>(rows[2]), r3 = bit_cast<u32>(rows[3]);
   // Neighbours change places in two rows each; then pairs of neighbours do so.
@@ -198,7 +237,6 @@ template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&r
   const u32 c = __shfl_xor_sync(0xffffffffu, high ? x0 : x2, 2), d = __shfl_xor_sync(0xffffffffu, high ? x1 : x3, 2);
   const Pack<u32, 4> words = {high ? c : x0, high ? d : x1, high ? x2 : c, high ? x3 : d};
   return bit_cast<Pack<T, 8>>(words);
-  }
 }
 // The other way round: each thread has one row of 8, and gets two neighbouring elements of all four.
 template <class T> GRAFT_DEVICE void spread_in_quad(const Pack<T, 8>& row, Pack<T, 2> (&pairs)[4]) {
@@ -206,6 +244,18 @@ template <class T> GRAFT_DEVICE void spread_in_quad(const Pack<T, 8>& row, Pack<
   const Pack<Pack<T, 2>, 4> all = bit_cast<Pack<Pack<T, 2>, 4>>(exchange_in_quad(mine.at));
 #pragma unroll
   for (int i = 0; i < 4; ++i) pairs[i] = all.at[i];
+}
+// Bytes are computed as words of which the lowest byte counts: the pairs of two rows of 8 are one word.
+GRAFT_DEVICE u32 join_bytes(const u32 (&pair)[2], const u32 (&next)[2]) {
+  return __byte_perm(__byte_perm(pair[0], pair[1], 0x0040), __byte_perm(next[0], next[1], 0x0040), 0x5410);
+}
+template <class T> GRAFT_DEVICE T byte_at(u32 word, int i) { return (T)(u8)(word >> 8 * i); }
+// A byte of a word as a float: it becomes the lowest of 2^23's.
+template <class T> GRAFT_DEVICE f32 byte_float_at(u32 word, int i) {
+  constexpr bool is_signed = Limits<T>::lowest < 0;
+  const u32 from_lowest = is_signed ? word ^ 0x80808080u : word;
+  const f32 shifted = __int_as_float((int)__byte_perm(from_lowest, 0x4b000000u, 0x7440u + i));
+  return shifted - (is_signed ? 8388736.0f : 8388608.0f);
 }
 template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
 
