@@ -405,10 +405,14 @@ typedef struct graft_quantized graft_quantized;
  *   calibration-file  F.json   of ranges: read when it is there, and refused when it is of another network or method;
  *                         else written. Calibration caches of TensorRT are read, too. With it `calibration` may be
  *                         NULL, or have no `batch`: then the error is not measured
- *   max-error  0.02       the largest difference from f32, as a share of an output's range; layers that break it stay
- *                         f32, and where that does not help the call fails with GRAFT_UNSUPPORTED, naming the best
- *                         found
+ *   max-error  0.02       the largest difference from f32, as a share of an output's range. The result is the fastest
+ *                         of the networks that are measured and hold it, in which layers may stay floats (f32, in
+ *                         engines also a type of 16 bits that the machine multiplies faster). If none with a
+ *                         quantised layer holds it, the call fails with GRAFT_UNSUPPORTED, naming the best found and
+ *                         its time
  *   max-drop   0.5        the same for what the metric may lose against the model in f32
+ *   search-limit  300     seconds after which the search takes the best that it has
+ *   per-layer  0 | 1      measure what each layer adds to the error and wins also without a bound (0)
  * `progress` may be NULL; it is called before each batch. */
 GRAFT_API graft_status graft_quantize(const char* path, const void* bytes, size_t byte_count,
                                       const graft_option* options, size_t option_count,

@@ -26,10 +26,34 @@ class QuantizedLayer(NamedTuple):
 
     node: str
     operator: str
-    precision: str  #: "int8", "int4" or "fp32"
+    precision: str  #: "int8", "int4", or the type of what is not quantised: "fp32", "bf16", "fp16"
     #: signal to noise of its rounded input (if activations are static) and weights; None: nothing differs, or fp32
     noise_db: float | None
     reason: str  #: why it stays fp32; empty for others
+    #: the largest difference of the outputs from fp32, as a share of an output's range, if this layer alone is
+    #: quantised; None: not measured
+    error: float | None = None
+    milliseconds_fp32: float | None = None  #: of the layer in fp32; None: not measured
+    milliseconds_quantized: float | None = None  #: of the layer in the network with all layers quantised
+
+    @property
+    def milliseconds_won(self) -> float | None:
+        """How much faster the layer is when quantised; negative: slower."""
+        if self.milliseconds_fp32 is None or self.milliseconds_quantized is None:
+            return None
+        return self.milliseconds_fp32 - self.milliseconds_quantized
+
+
+class CurvePoint(NamedTuple):
+    """A network that was measured on the way to the result."""
+
+    layers: int  #: how many are quantised; 0: the model in fp32
+    floats: str  #: the type of the others: "fp32", "bf16" or "fp16"
+    error: float | None  #: as `QuantizationReport.error`; None: not measured
+    metric: float | None
+    milliseconds: float  #: of a run
+    within_bound: bool
+    chosen: bool  #: whether it is the result
 
 
 class QuantizationReport:
@@ -49,6 +73,9 @@ class QuantizationReport:
         #: what the metric gave for the quantised network, and for the model in fp32
         self.metric: float | None = facts["metric"] and facts["metric"]["quantized"]
         self.metric_fp32: float | None = facts["metric"] and facts["metric"]["fp32"]
+        self.floats: str = facts["floats"]  #: the type of what is not quantised, in the plan
+        #: the networks that were measured, fp32 first; empty without a bound and `per_layer`
+        self.curve = [CurvePoint(**point) for point in facts["curve"]]
         self._facts = facts
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,6 +99,11 @@ class Quantized:
         self._folder = folder  # where the weights of a model of Keras lie
         self._engine: Engine | None = None
         self.report = QuantizationReport(handle.text(), json.loads(handle.report()))
+
+    @property
+    def curve(self) -> list[CurvePoint]:
+        """Error against time: the networks that were measured."""
+        return self.report.curve
 
     @property
     def engine(self) -> Engine:
@@ -107,7 +139,8 @@ class Quantized:
 
 def quantize(model: Any, data: Any = None, *, weights: Weights = "int8", activations: Activations | None = None,
              block: int | None = None, method: Method | None = None, max_error: float | None = None,
-             metric: Callable[[Engine], Any] | None = None, max_drop: float | None = None, batches: int = 0,
+             metric: Callable[[Engine], Any] | None = None, max_drop: float | None = None,
+             search_limit: float | None = None, per_layer: bool = False, batches: int = 0,
              calibration_file: Path | None = None, output: Path | None = None,
              dims: Mapping[str, int | Sequence[int]] | None = None,
              shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", tune: Tune = "fast",
@@ -130,11 +163,15 @@ def quantize(model: Any, data: Any = None, *, weights: Weights = "int8", activat
     block      of int4: how many weights of a column share a scale: 16, 32 (default), 64, 128 or 256
     method     method for ranges: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
                "mse"
-    max_error  largest allowed difference from fp32, as a share of an output's range: 0.02. Layers stay fp32 until it
-               holds
+    max_error  largest allowed difference from fp32, as a share of an output's range: 0.02. The result is the fastest
+               of the networks that were measured and keep it; `curve` has them all. Layers that stay floats are fp32
+               in `model`; in `engine` and `plan` they may be bf16 or fp16, if the machine multiplies these faster
     metric     a score, higher is better: metric(run) -> number, where `run` is an Engine, called as run(x). It is
                called for the model in fp32 and for each network that is tried
-    max_drop   largest allowed loss of the metric against fp32: 0.5. Layers stay fp32 until it holds
+    max_drop   largest allowed loss of the metric against fp32: 0.5. The fastest network that keeps it is the result
+    search_limit
+               seconds after which the search for the fastest one takes the best that it has (300)
+    per_layer  measures what each layer adds to the error and wins also without a bound
     batches    limit of the number of batches; 0: all
     calibration_file
                a file of ranges. If it exists, it is read, and `data` (then optional) only measures the error;
@@ -161,7 +198,10 @@ def quantize(model: Any, data: Any = None, *, weights: Weights = "int8", activat
     if calibration_file is not None:
         choices.append(("calibration-file", arguments.path("calibration_file", calibration_file)))
     choices += [(key, repr(arguments.number(key.replace("-", "_"), value)))
-                for key, value in (("max-error", max_error), ("max-drop", max_drop)) if value is not None]
+                for key, value in (("max-error", max_error), ("max-drop", max_drop), ("search-limit", search_limit))
+                if value is not None]
+    if per_layer:
+        choices.append(("per-layer", "1"))
     folder = keras_file.exported(model) if keras_file.is_keras(model) else None
     with Reporting(progress) as report:
         path, content = source_of(folder.name if folder else model, directory)

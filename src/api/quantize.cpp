@@ -101,6 +101,7 @@ std::unique_ptr<graft_quantized> quantise(const ModelSource& source, const graft
     const Graph graph = import_model(source, limited);
     const bool has_data = calibration && calibration->batch;
     const CalibrationData data = has_data ? data_of(*calibration, graph) : CalibrationData();
+    choices.low_floats = fast_floats(limited);
     made->model = quantise_model(graph, data, choices, limited);
   });
   made->report = quantize::json_of(made->model.report);
@@ -164,8 +165,9 @@ graft_status graft_quantized_compile(const graft_quantized* quantized, graft_pro
     std::vector<graft_option> options;
     for (const auto& [key, value] : quantized->options) options.push_back({key.c_str(), value.c_str()});
     std::atomic<bool> stopped = false;
-    const graft::CompileOptions made =
+    graft::CompileOptions made =
         graft::api_detail::make_options(options.data(), options.size(), progress, context, stopped);
+    made.precision = quantized->model.floats;
     graft::Compiled compiled = graft::compile_from(quantized->model.graph, graft::Stage::kImport, made);
     *engine = graft::api_detail::engine_of(std::move(compiled), made).release();
   });

@@ -2,7 +2,9 @@
 #include "driver/measured_network.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "driver/load.h"
@@ -10,25 +12,34 @@
 namespace graft {
 namespace {
 
-Compiled compiled(Graph graph, CompileOptions& options) {
-  options.precision = Precision::kFp32;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLeastRuns = 3, kMostRuns = 200;
+
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+Compiled compiled(Graph graph, CompileOptions& options, const MeasuredForm& form) {
+  options.precision = form.precision;
   options.tuning = Tuning::kOff;
-  options.device = "cpu";
+  options.device = form.device;
   options.targets.clear();
   options.record.clear();
   return compile_from(std::move(graph), Stage::kImport, options);
 }
 
-std::shared_ptr<const LoadedEngine> loaded(Plan& plan, Graph graph, CompileOptions& options) {
-  Compiled made = compiled(std::move(graph), options);
+std::shared_ptr<const LoadedEngine> loaded(Plan& plan, Graph graph, CompileOptions& options,
+                                           const MeasuredForm& form) {
+  Compiled made = compiled(std::move(graph), options, form);
   plan = std::move(made.plan);
   return load(std::move(made.engine), options.device);
 }
 
 }  // namespace
 
-MeasuredNetwork::MeasuredNetwork(Graph graph, CompileOptions options)
-    : loaded_(graft::loaded(plan_, std::move(graph), options)), session_(loaded_) {
+MeasuredNetwork::MeasuredNetwork(Graph graph, CompileOptions options, const MeasuredForm& form)
+    : loaded_(graft::loaded(plan_, std::move(graph), options, form)), session_(loaded_) {
   results_.resize(session_.engine().outputs.size());
 }
 
@@ -40,6 +51,45 @@ const std::vector<TensorData>& MeasuredNetwork::run(const std::vector<TensorData
   const Status status = session_.run(given, views, allocate, this);
   if (!status.ok()) throw Error(ErrorKind::kInvalidArgument, status.message());
   return results_;
+}
+
+NetworkTimes MeasuredNetwork::time(const std::vector<TensorData>& inputs, const CompileOptions& options,
+                                   double seconds) {
+  const auto ask = [&options] {
+    if (options.cancelled && options.cancelled()) throw Error(ErrorKind::kCancelled, "measuring was cancelled");
+  };
+  NetworkTimes times{.milliseconds = std::numeric_limits<double>::infinity(), .steps = {}};
+  times.steps.assign(session_.engine().steps.size(), times.milliseconds);
+  run(inputs);  // which also plans the memory
+  const double most = 500 * seconds;
+  const auto repeat = [&](const auto& once) {
+    const auto begin = Clock::now();
+    for (int n = 0; n < kMostRuns && (n < kLeastRuns || milliseconds_since(begin) < most); ++n) {
+      ask();
+      once();
+    }
+  };
+  repeat([&] {
+    const auto begin = Clock::now();
+    run(inputs);
+    times.milliseconds = std::min(times.milliseconds, milliseconds_since(begin));
+  });
+  session_.set_profiling(true);
+  repeat([&] {
+    run(inputs);
+    for (const StepTime& step : session_.profile()) {
+      double& shortest = times.steps[static_cast<size_t>(step.step)];
+      shortest = std::min(shortest, (step.end_us - step.begin_us) / 1000);
+    }
+  });
+  session_.set_profiling(false);
+  for (double& step : times.steps) step = std::isfinite(step) ? step : 0;  // a step that no run reached
+  if (loaded_->device) {
+    double on_device = 0;
+    const bool is_known = session_.time_steps(kLeastRuns, on_device).ok();
+    times.milliseconds = is_known ? on_device : std::accumulate(times.steps.begin(), times.steps.end(), 0.0);
+  }
+  return times;
 }
 
 void* MeasuredNetwork::allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t) {

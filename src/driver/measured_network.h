@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "driver/compile.h"
@@ -11,13 +12,29 @@
 
 namespace graft {
 
-/// A graph compiled for this processor without measuring candidates, and its results. One thread at a time uses it.
+/// How long a network takes.
+struct NetworkTimes {
+  double milliseconds = 0;    ///< of a run
+  std::vector<double> steps;  ///< of each step of the engine; their sum may be less
+};
+
+/// What a network is measured in and on.
+struct MeasuredForm {
+  Precision precision = Precision::kFp32;
+  std::string device = "cpu";
+};
+
+/// A graph compiled for a device of this machine without measuring candidates, and its results. One thread at a time
+/// uses it.
 class MeasuredNetwork {
  public:
-  MeasuredNetwork(Graph graph, CompileOptions options);
+  MeasuredNetwork(Graph graph, CompileOptions options, const MeasuredForm& form = {});
 
   /// Runs once; the results are there until the next run. Throws invalid_argument for inputs that do not fit.
   const std::vector<TensorData>& run(const std::vector<TensorData>& inputs);
+  /// The shortest of several runs, for about `seconds`, and not fewer than three; what a device computes, without the
+  /// copies of inputs and outputs. Throws as run() does, and `cancelled`.
+  NetworkTimes time(const std::vector<TensorData>& inputs, const CompileOptions& options, double seconds = 0.5);
 
   const Plan& plan() const { return plan_; }
   const std::shared_ptr<const LoadedEngine>& loaded() const { return loaded_; }

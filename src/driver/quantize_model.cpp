@@ -2,57 +2,38 @@
 #include "driver/quantize_model.h"
 
 #include <algorithm>
-#include <charconv>
+#include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
-#include <set>
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "driver/calibrator.h"
+#include "base/hash.h"
+#include "driver/layer_costs.h"
+#include "driver/range_finder.h"
+#include "graph/evaluate_graph.h"
 #include "passes/edit.h"
-#include "quantize/calibration_file.h"
+#include "quantize/budget.h"
 #include "quantize/insert.h"
 #include "quantize/places.h"
-#include "quantize/stated_ranges.h"
 
 namespace graft {
 namespace {
 
 using passes::is_op;
-using quantize::Calibration;
+using quantize::Budget;
+using quantize::CurvePoint;
 using quantize::Kept;
+using quantize::LayerCost;
 using quantize::LeftOut;
 using quantize::Place;
 using quantize::Places;
 using quantize::QuantisedLayer;
 using quantize::Report;
-
-constexpr std::string_view kLeftOut = "left out to keep the bound";
-
-/// Whether nodes are left out whose activations have no range in `known`; to be asked again until there are none. What
-/// stands between products goes first, as products may have ranges behind it.
-bool leave_out_unknown(const Graph& graph, const Places& places, const Calibration& known, const std::string& file,
-                       LeftOut& left_out, std::set<std::string>& missing) {
-  const size_t before = left_out.size();
-  for (const bool weighted : {false, true}) {
-    for (const Place& place : places.nodes) {
-      const Node& node = graph.nodes[static_cast<size_t>(place.node)];
-      for (const size_t n : place.activations) {
-        const std::string& name = graph.value(places.ranges.at(node.inputs[n])).name;
-        if (place.weighted != weighted || known.tensors.contains(name)) continue;
-        missing.insert(name);
-        left_out.emplace(node.name, fmt::format("{} has no range of '{}'", file, name));
-      }
-    }
-    if (left_out.size() > before) return true;
-  }
-  return false;
-}
 
 void check_any(const Places& places, const quantize::Format& format) {
   for (const Place& place : places.nodes) {
@@ -68,6 +49,81 @@ void check_any(const Places& places, const quantize::Format& format) {
                   : fmt::format("{} was asked for, but nothing can be quantised:{}", asked, reasons), "precision");
 }
 
+/// The samples that single layers are measured with: few, as each layer takes a run of its own.
+constexpr int64_t kSamplesOfLayers = 4, kBytesOfSamples = int64_t{64} << 20;
+/// The share of the limit that single layers may take.
+constexpr double kLimitOfLayers = 0.25;
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin_ = Clock::now();
+};
+
+/// The inputs of a few runs.
+class KeptRuns {
+ public:
+  /// Of `samples` along the first axis; where a run may have any number of them, only as many as are wanted.
+  void add(const std::vector<TensorData>& inputs, int64_t samples, bool is_divisible) {
+    const int64_t count = is_divisible ? std::min(samples, kSamplesOfLayers - samples_) : samples;
+    int64_t bytes = bytes_;
+    for (const TensorData& tensor : inputs) bytes += tensor.byte_count() / samples * count;
+    const bool fits = samples_ + count <= kSamplesOfLayers && bytes <= kBytesOfSamples;
+    if (count <= 0 || (!runs_.empty() && !fits)) return;
+    runs_.push_back(inputs), samples_ += count, bytes_ = bytes;
+    if (count == samples) return;
+    for (TensorData& tensor : runs_.back()) tensor = first_rows(tensor, count);
+  }
+  const std::vector<std::vector<TensorData>>& runs() const { return runs_; }
+  void clear() { *this = {}; }
+
+ private:
+  static TensorData first_rows(const TensorData& tensor, int64_t count) {
+    std::vector<int64_t> shape = tensor.shape();
+    const auto bytes = static_cast<size_t>(tensor.byte_count() / shape[0] * count);
+    shape[0] = count;
+    return TensorData::from_bytes(tensor.type(), shape, tensor.bytes().first(bytes));
+  }
+
+  std::vector<std::vector<TensorData>> runs_;
+  int64_t samples_ = 0, bytes_ = 0;
+};
+
+/// The results of a network on all samples, where they fit: each network that is tried is compared with them.
+class ReferenceResults {
+ public:
+  explicit ReferenceResults(MeasuredNetwork& network) : network_(network) {}
+
+  /// Of a run; samples may come in another order each time.
+  const std::vector<TensorData>& of(const std::vector<TensorData>& inputs) {
+    uint64_t key = 0;
+    for (const TensorData& tensor : inputs) key = hash64(tensor.bytes(), key);
+    const auto known = kept_.find(key);
+    if (known != kept_.end()) return known->second;
+    const std::vector<TensorData>& results = network_.run(inputs);
+    for (const TensorData& tensor : results) bytes_ += tensor.byte_count();
+    if (bytes_ <= kMostKept) kept_.emplace(key, results);
+    return results;
+  }
+
+ private:
+  static constexpr int64_t kMostKept = int64_t{256} << 20;
+  MeasuredNetwork& network_;
+  std::map<uint64_t, std::vector<TensorData>> kept_;  ///< by a hash of the inputs
+  int64_t bytes_ = 0;
+};
+
+/// Inputs of a network without samples, to know how long it takes.
+std::vector<TensorData> random_run(const Graph& graph) {
+  TensorsByName inputs = random_inputs(graph, environment().seed);
+  std::vector<TensorData> run;
+  for (const ValueId input : graph.inputs) run.push_back(std::move(inputs.at(graph.value(input).name)));
+  return run;
+}
+
 /// Makes and measures networks of which some layers stay f32.
 class Search {
  public:
@@ -76,146 +132,28 @@ class Search {
 
   QuantisedModel run() {
     check_any(quantize::find_places(graph_, {}, format_), format_);
-    if (!choices_.is_static()) return without_ranges();
-    if (!choices_.calibration_file.empty()) read_calibration();
-    if (choices_.learned && choices_.learned->is_foreign()) known_ = choices_.learned;
-    if (known_ && known_->is_foreign()) quantize::spread_ranges(graph_, known_->tensors);
-    if (!data_ && known_ && known_->is_foreign()) leave_out_missing();
-    if (!data_) keep_the_bound();
-    const Places places = quantize::find_places(graph_, left_out_);
-    check_any(places, format_);
+    if (choices_.is_static()) finder_.open();
+    places_ = quantize::find_places(graph_, finder_.left_out(), format_);
+    check_any(places_, format_);
     measure_f32();
-    find_ranges(places);
-    for (const auto& [name, tensor] : ranges_) quantisers_[name] = quantize::affine_of(tensor.range);
-    QuantisedModel made = search();
-    if (made_ && choices_.max_error) write_kept(made.report);
+    if (choices_.is_static()) {
+      finder_.find(places_);
+      for (const auto& [name, tensor] : finder_.ranges()) quantisers_[name] = quantize::affine_of(tensor.range);
+    }
+    const bool has_bound = choices_.max_error || choices_.max_drop;
+    Tried all = try_with({});
+    const bool is_searched = reference_ && (has_bound || choices_.per_layer);
+    QuantisedModel made = is_searched ? within_budget(std::move(all)) : std::move(all.model);
+    std::vector<std::string> kept;
+    for (const auto& [layer, reason] : kept_) kept.push_back(layer);
+    finder_.write_kept(kept);
     return made;
   }
 
  private:
-  /// Activations that are not static have none.
-  QuantisedModel without_ranges() {
-    measure_f32();
-    return search();
-  }
-
   void measure_f32() {
     if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
     if (choices_.metric) metric_of_f32_ = metric_of(*reference_, "in f32");
-  }
-
-  /// The network with the most quantised layers that meets the bound.
-  QuantisedModel search() {
-    QuantisedModel made = with(0);
-    if (is_met(made.report)) return made;
-    rank(made.report);
-    return meet(std::move(made));
-  }
-
-  /// Reads the file that is there, and refuses one that is stale.
-  void read_calibration() {
-    const std::string& file = choices_.calibration_file;
-    network_ = quantize::hash_of(graph_);
-    use_ = quantize::CalibrationUse{.file = file};
-    if (choices_.learned) return;
-    if (!std::filesystem::exists(file)) {
-      GRAFT_USER_CHECK(data_, kInvalidArgument, "there is no such file, and there are no samples to make it from",
-                       file);
-      check_writable(file);
-      return;
-    }
-    const std::vector<Calibration> all = quantize::parse_calibrations(read_text_file(file), file);
-    const auto own = std::find_if(all.begin(), all.end(), [&](const Calibration& each) {
-      return each.network == network_;
-    });
-    known_ = own == all.end() ? all.front() : *own;
-    use_->samples = known_->samples;
-    if (known_->is_foreign()) return;
-    GRAFT_USER_CHECK(!choices_.method || *choices_.method == *known_->method, kInvalidArgument,
-                     fmt::format("it was calibrated by the method {}, and {} is asked for: delete it to calibrate anew",
-                                 name_of(*known_->method), name_of(*choices_.method)), file);
-    GRAFT_USER_CHECK(known_->network == network_, kInvalidArgument,
-                     "it was calibrated for another network (its nodes, names or weights differ): delete it to "
-                     "calibrate anew", file);
-    method_ = *known_->method;
-  }
-
-  void leave_out_missing() {
-    std::set<std::string> missing;
-    const std::string where = use_ ? use_->file : "the model";
-    while (leave_out_unknown(graph_, quantize::find_places(graph_, left_out_), *known_, where, left_out_, missing)) {
-    }
-    if (use_) use_->missing.assign(missing.begin(), missing.end());
-  }
-
-  /// Without samples a bound holds that the file's samples have met.
-  void keep_the_bound() {
-    if (known_ && known_->max_error) {
-      for (const std::string& layer : known_->kept) left_out_.emplace(layer, kLeftOut);
-    }
-    const bool is_kept = known_ && known_->max_error && choices_.max_error && *known_->max_error <= *choices_.max_error;
-    GRAFT_USER_CHECK(is_kept || !choices_.max_error, kInvalidArgument,
-                     "the error is measured with samples, and there are none", "max-error");
-  }
-
-  void write_kept(const Report& report) {
-    made_->max_error = choices_.max_error;
-    for (const QuantisedLayer& layer : report.layers) {
-      if (layer.reason == kLeftOut) made_->kept.push_back(layer.node);
-    }
-    write_calibration(*made_);
-  }
-
-  /// From what was counted before, the samples, the calibration file, or both.
-  void find_ranges(const Places& places) {
-    if (choices_.learned && !known_) {
-      ranges_ = choices_.learned->tensors;
-      if (use_) write_calibration(*choices_.learned);
-      return;
-    }
-    if (known_ && !known_->is_foreign()) {
-      ranges_ = known_->tensors;
-      return check_complete(places);
-    }
-    if (!data_) {
-      ranges_ = known_->tensors;
-      return;
-    }
-    Calibrator calibrator(graph_, places, options_);
-    const SampleCount count =
-        for_each_run(data_, form_, options_, "calibrating",
-                     [&](const std::vector<TensorData>& inputs) { calibrator.run(inputs); });
-    ranges_ = calibrator.ranges(method_, known_ ? &*known_ : nullptr, data_.where);
-    for (const auto& [name, tensor] : ranges_) {
-      if (known_ && !known_->tensors.contains(name)) use_->missing.push_back(name);
-    }
-    if (use_ && !known_) {
-      write_calibration({.method = method_,
-                         .samples = count.samples,
-                         .network = network_,
-                         .data = fmt::format("{:016x}", count.hash),
-                         .tensors = ranges_});
-    }
-  }
-
-  /// A file of this network has all of its ranges, unless somebody has edited it.
-  void check_complete(const Places& places) const {
-    for (const auto& [value, root] : places.ranges) {
-      const std::string& name = graph_.value(root).name;
-      GRAFT_USER_CHECK(ranges_.contains(name), kInvalidArgument,
-                       fmt::format("it has no range of '{}': delete it to calibrate anew", name), use_->file);
-    }
-  }
-
-  /// Beside what the file has of other networks.
-  void write_calibration(const Calibration& made) {
-    made_ = made;
-    use_->written = true, use_->samples = made.samples;
-    std::vector<Calibration> all;
-    if (std::filesystem::exists(use_->file)) all = quantize::parse_calibrations(read_text_file(use_->file), use_->file);
-    std::erase_if(all, [&](const Calibration& each) { return each.is_foreign() || each.network == made_->network; });
-    all.push_back(*made_);
-    write_file(use_->file, print(all));
   }
 
   double metric_of(const MeasuredNetwork& network, std::string_view which) const {
@@ -235,55 +173,49 @@ class Search {
     return choices_.max_drop ? *a.metric > *b.metric : a.error < b.error;
   }
 
-  /// The layers, those that round worst first.
-  void rank(const Report& all) {
-    std::vector<QuantisedLayer> layers;
-    for (const QuantisedLayer& layer : all.layers) {
-      if (layer.quantised) layers.push_back(layer);
-    }
-    const auto key = [](const QuantisedLayer& layer) {  // those of which nothing is known first
-      return std::isnan(layer.noise_db) ? -std::numeric_limits<double>::infinity() : layer.noise_db;
-    };
-    std::stable_sort(layers.begin(), layers.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-    for (const QuantisedLayer& layer : layers) ranked_.push_back(layer.node);
-  }
+  /// A network that was made and measured.
+  struct Tried {
+    QuantisedModel model;
+    std::unique_ptr<MeasuredNetwork> network;
+  };
 
-  /// The network in which the `kept` worst layers stay f32, measured.
-  QuantisedModel with(size_t kept) {
-    LeftOut left_out = left_out_;
-    for (size_t n = 0; n < kept; ++n) left_out.emplace(ranked_[n], kLeftOut);
-    QuantisedModel made{.graph = graph_, .report = {.format = format_, .method = method_, .layers = {}}};
-    const Places places = quantize::find_places(made.graph, left_out, format_);
-    const auto noise = quantize::insert(made.graph, places, quantisers_, format_);
+  /// The network in which these layers stay f32, measured.
+  Tried try_with(const LeftOut& kept, Precision floats = Precision::kFp32) {
+    LeftOut left_out = finder_.left_out();
+    left_out.insert(kept.begin(), kept.end());
+    Tried made{{.graph = graph_, .report = {.format = format_, .method = finder_.method(), .layers = {}}}, nullptr};
+    Report& report = made.model.report;
+    const Places places = quantize::find_places(made.model.graph, left_out, format_);
+    const auto noise = quantize::insert(made.model.graph, places, quantisers_, format_);
     for (const Place& place : places.nodes) {
-      if (place.weighted) made.report.layers.push_back(layer_of(places, place, noise));
+      if (place.weighted) report.layers.push_back(layer_of(places, place, noise));
     }
-    for (const Kept& layer : places.kept) made.report.layers.push_back({layer.node, layer.op, false, 0, layer.reason});
-    measure(made);
+    for (const Kept& layer : places.kept) report.layers.push_back({layer.node, layer.op, false, 0, layer.reason});
+    report.max_error = choices_.max_error, report.floats = name_of(floats), made.model.floats = floats;
+    report.is_measured = static_cast<bool>(data_), report.calibration = finder_.use();
+    if (!reference_) return made;
+    made.network = std::make_unique<MeasuredNetwork>(made.model.graph, options_, MeasuredForm{.precision = floats});
+    if (data_) measure_error(report, *made.network);
+    if (!choices_.metric) return made;
+    report.metric_of_f32 = metric_of_f32_;
+    report.metric = metric_of(*made.network, fmt::format("in {}", weights_name(format_)));
     return made;
   }
 
-  void measure(QuantisedModel& made) {
-    made.report.is_measured = static_cast<bool>(data_);
-    made.report.calibration = use_;
-    if (!reference_) return;
-    MeasuredNetwork network(made.graph, options_);
-    if (data_) measure_error(made.report, network);
-    if (!choices_.metric) return;
-    made.report.metric_of_f32 = metric_of_f32_;
-    made.report.metric = metric_of(network, fmt::format("in {}", weights_name(format_)));
-  }
-
-  void measure_error(Report& report, MeasuredNetwork& network) const {
+  void measure_error(Report& report, MeasuredNetwork& network) {
     Difference difference;
+    if (!expected_) expected_.emplace(*reference_);
+    runs_.clear();
     const SampleCount count =
         for_each_run(data_, form_, options_, "measuring", [&](const std::vector<TensorData>& inputs) {
-          difference.add(reference_->run(inputs), network.run(inputs));
+          if (timed_run_.empty()) timed_run_ = inputs;
+          runs_.add(inputs, form_.is_batched() ? inputs[0].shape()[0] : 1,
+                    form_.is_batched() && !form_.is_fixed() && !data_.are_runs);
+          difference.add(expected_->of(inputs), network.run(inputs));
         });
     report.batches = count.runs, report.samples = count.samples, report.left_out = count.left_out;
     report.error = difference.error(), report.noise_db = difference.noise_db();
-    if (!known_ || known_->is_foreign()) return;
-    report.calibration->same_samples = known_->data == fmt::format("{:016x}", count.hash);
+    if (report.calibration) report.calibration->same_samples = finder_.are_its_samples(count.hash);
   }
 
   QuantisedLayer layer_of(const Places& places, const Place& place,
@@ -291,42 +223,177 @@ class Search {
     const Node& node = graph_.nodes[static_cast<size_t>(place.node)];
     if (!choices_.is_static()) return {node.name, node.op, true, decibels(noise.at(node.name)), ""};
     const std::string& input = graph_.value(places.ranges.at(node.inputs[0])).name;
-    const std::optional<double>& of_input = ranges_.at(input).noise;
+    const std::optional<double>& of_input = finder_.ranges().at(input).noise;
     const double noise_db =
         of_input ? decibels(*of_input + noise.at(node.name)) : std::numeric_limits<double>::quiet_NaN();
     return {node.name, node.op, true, noise_db, ""};
   }
 
-  /// Doubles the number of layers that stay f32 until the bound is met, then halves the gap.
-  QuantisedModel meet(QuantisedModel best) {
-    size_t failed = 0, kept = 1;
-    std::optional<QuantisedModel> met;
-    size_t met_at = 0;
-    while (!met && failed + 1 < ranked_.size()) {
-      kept = std::min(kept, ranked_.size() - 1);
-      QuantisedModel tried = with(kept);
-      if (is_met(tried.report)) {
-        met = std::move(tried), met_at = kept;
-      } else {
-        failed = kept;
-        if (is_better(tried.report, best.report)) best = std::move(tried);
-      }
-      kept *= 2;
-    }
-    if (!met) refuse(best.report);
-    while (met_at - failed > 1) {
-      const size_t middle = failed + (met_at - failed) / 2;
-      QuantisedModel tried = with(middle);
-      if (is_met(tried.report)) {
-        met = std::move(tried), met_at = middle;
-      } else {
-        failed = middle;
-      }
-    }
-    return std::move(*met);
+  /// The times of a network: on the device that it is compiled for, which may not be that of its errors.
+  NetworkTimes time(const Graph& graph, MeasuredNetwork& network, Precision floats,
+                    std::shared_ptr<const Engine>& engine) {
+    report(options_, "quantize", "measuring times");
+    engine = network.loaded()->engine;
+    if (options_.device == "cpu") return network.time(timed_run_, options_);
+    MeasuredNetwork there(graph, options_, {floats, options_.device});
+    engine = there.loaded()->engine;
+    return there.time(timed_run_, options_);
   }
 
-  [[noreturn]] void refuse(const Report& best) const {
+  /// The fastest network that was found within the bound, with what was found of others and of the layers.
+  QuantisedModel within_budget(Tried all) {
+    if (timed_run_.empty()) timed_run_ = random_run(graph_);
+    const std::vector<LayerCost> costs = measure_layers(all);
+    std::vector<Report> reports = {all.model.report};
+    const auto trial_of = [this](const Report& report, double milliseconds) {
+      const double unknown = std::numeric_limits<double>::infinity();
+      return quantize::Trial{{}, data_ ? report.error : unknown, milliseconds, is_met(report)};
+    };
+    quantize::Trial first = trial_of(all.model.report, all_times_.milliseconds);
+    first.kept.assign(layers_.names.size(), false);
+    all_is_met_ = first.is_met;
+    const Budget budget{.layers = costs,
+                        .most_error = data_ ? choices_.max_error : std::nullopt,
+                        .milliseconds = all_times_.milliseconds,
+                        .measure = [&](const std::vector<bool>& kept) {
+                          Tried tried = try_with(reasons_of(kept, costs));
+                          std::shared_ptr<const Engine> engine;
+                          const double milliseconds =
+                              time(tried.model.graph, *tried.network, Precision::kFp32, engine).milliseconds;
+                          reports.push_back(tried.model.report);
+                          return trial_of(tried.model.report, milliseconds);
+                        },
+                        .has_time = [this] { return has_time(1); }};
+    all.network.reset();
+    std::vector<quantize::Trial> trials = {first};
+    if (choices_.max_error || choices_.max_drop) trials = quantize::search(budget, first);
+    const std::optional<size_t> best = quantize::fastest(trials);
+    if (!best) refuse(trials, reports);
+    kept_ = reasons_of(trials[*best].kept, costs);
+    QuantisedModel made = finished(reports[*best], trials[*best].kept);
+    add_curve(made.report, trials, reports, *best);
+    try_low_floats(made);
+    return made;
+  }
+
+  bool has_time(double share) const { return watch_.seconds() < share * choices_.search_limit; }
+
+  /// What each layer adds and wins.
+  std::vector<LayerCost> measure_layers(Tried& all) {
+    layers_ = Layers(graph_, places_);
+    std::shared_ptr<const Engine> engine;
+    f32_times_ = time(graph_, *reference_, Precision::kFp32, engine);
+    f32_layers_ = times_of(layers_, graph_, *engine, f32_times_.steps);
+    all_times_ = time(all.model.graph, *all.network, Precision::kFp32, engine);
+    all_layers_ = times_of(layers_, graph_, *engine, all_times_.steps);
+    errors_.assign(layers_.names.size(), std::nullopt);
+    if (data_) {
+      errors_ = errors_of(graph_, places_, quantisers_, format_, runs_.runs(), options_,
+                          [this] { return has_time(kLimitOfLayers); });
+    }
+    std::vector<LayerCost> costs;
+    const std::vector<double> expected = expected_errors(all.model.report);
+    for (size_t n = 0; n < layers_.names.size(); ++n) {
+      costs.push_back({errors_[n].value_or(expected[n]), f32_layers_[n] - all_layers_[n]});
+    }
+    return costs;
+  }
+
+  /// The error of layers that were not measured: the noise of their operands, times what such noise makes of the error
+  /// in the nearest layers that were.
+  std::vector<double> expected_errors(const Report& report) const {
+    const size_t count = layers_.names.size();
+    std::vector<double> noise;
+    for (size_t n = 0; n < count; ++n) {
+      const double db = report.layers[n].noise_db;  // not known: as if it were all noise
+      noise.push_back(std::isnan(db) ? 1 : std::max(std::pow(10, -db / 20), 1e-12));
+    }
+    const auto ratio = [&](size_t n) { return *errors_[n] / noise[n]; };
+    std::vector<double> expected = noise;
+    for (size_t n = 0; n < count; ++n) {
+      size_t before = n, after = n;
+      while (before > 0 && !errors_[before]) --before;
+      while (after + 1 < count && !errors_[after]) ++after;
+      if (errors_[before] && errors_[after]) expected[n] *= std::sqrt(ratio(before) * ratio(after));
+      else if (errors_[before] || errors_[after]) expected[n] *= ratio(errors_[before] ? before : after);
+    }
+    return expected;
+  }
+
+  /// Why layers stay in floats.
+  LeftOut reasons_of(const std::vector<bool>& kept, const std::vector<LayerCost>& costs) const {
+    LeftOut reasons;
+    const std::string_view name = weights_name(format_);
+    for (size_t n = 0; n < kept.size(); ++n) {
+      if (!kept[n]) continue;
+      std::string& reason = reasons[layers_.names[n]];
+      if (!all_is_met_) reason = kLeftOutForBound;
+      if (costs[n].won > 0) continue;
+      reason += fmt::format("{}{} is not faster here: {:.3g} ms, in fp32 {:.3g} ms", reason.empty() ? "" : "; ", name,
+                            all_layers_[n], f32_layers_[n]);
+    }
+    return reasons;
+  }
+
+  /// The network of a report, which was measured, with what is known of its layers.
+  QuantisedModel finished(Report report, const std::vector<bool>& kept) {
+    LeftOut left_out = finder_.left_out();
+    left_out.insert(kept_.begin(), kept_.end());
+    QuantisedModel made{.graph = graph_, .report = std::move(report)};
+    quantize::insert(made.graph, quantize::find_places(made.graph, left_out, format_), quantisers_, format_);
+    std::map<std::string, size_t, std::less<>> places;
+    for (size_t n = 0; n < kept.size(); ++n) places[layers_.names[n]] = n;
+    for (QuantisedLayer& layer : made.report.layers) {
+      const auto place = places.find(layer.node);
+      if (place == places.end()) continue;
+      layer.error = errors_[place->second];
+      layer.milliseconds_f32 = f32_layers_[place->second];
+      layer.milliseconds_quantised = all_layers_[place->second];
+    }
+    return made;
+  }
+
+  void add_curve(Report& report, const std::vector<quantize::Trial>& trials, const std::vector<Report>& reports,
+                 size_t best) const {
+    report.curve.push_back({.floats = "fp32", .error = 0, .metric = metric_of_f32_,
+                            .milliseconds = f32_times_.milliseconds, .is_met = true});
+    if (!data_) report.curve[0].error.reset();
+    for (size_t n = 0; n < trials.size(); ++n) {
+      report.curve.push_back(point_of(reports[n], trials[n].milliseconds));
+      report.curve.back().is_chosen = n == best;
+    }
+  }
+  CurvePoint point_of(const Report& report, double milliseconds) const {
+    CurvePoint point{.quantised = report.count_quantised(), .floats = report.floats, .error = std::nullopt,
+                     .metric = report.metric, .milliseconds = milliseconds, .is_met = is_met(report)};
+    if (data_) point.error = report.error;
+    return point;
+  }
+
+  /// What stays in floats in a type of 16 bits that the machine has units for, if the bound holds and it is faster.
+  void try_low_floats(QuantisedModel& made) {
+    const bool has_bound = choices_.max_error || choices_.max_drop;
+    if (!choices_.low_floats || !has_bound || !has_time(1)) return;
+    Tried tried = try_with(kept_, *choices_.low_floats);
+    std::shared_ptr<const Engine> engine;
+    const double milliseconds = time(tried.model.graph, *tried.network, *choices_.low_floats, engine).milliseconds;
+    CurvePoint point = point_of(tried.model.report, milliseconds);
+    const auto chosen = std::find_if(made.report.curve.begin(), made.report.curve.end(),
+                                     [](const CurvePoint& each) { return each.is_chosen; });
+    constexpr double kFaster = 0.98;
+    if (point.is_met && milliseconds < kFaster * chosen->milliseconds) {
+      chosen->is_chosen = false, point.is_chosen = true;
+      made.floats = *choices_.low_floats, made.report.floats = point.floats;
+      made.report.error = tried.model.report.error, made.report.noise_db = tried.model.report.noise_db;
+      made.report.metric = tried.model.report.metric;
+    }
+    made.report.curve.push_back(std::move(point));
+  }
+
+  [[noreturn]] void refuse(const std::vector<quantize::Trial>& trials, const std::vector<Report>& reports) const {
+    size_t nearest = 0;
+    for (size_t n = 1; n < reports.size(); ++n) nearest = is_better(reports[n], reports[nearest]) ? n : nearest;
+    const Report& best = reports[nearest];
     std::string wanted, found;
     if (choices_.max_error) {
       wanted = fmt::format("has an error of at most {:g}", *choices_.max_error);
@@ -339,28 +406,34 @@ class Search {
     }
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("no network with a layer of {0} {1}: the best that was found has {2}, with {3} of {4} "
-                            "layers of {0}; allow more, or compile with --precision bf16",
-                            weights_name(format_), wanted, found, best.count_quantised(), best.layers.size()),
+                            "layers of {0}, in {5:.3g} ms (fp32: {6:.3g} ms); allow more, or compile with --precision "
+                            "bf16",
+                            weights_name(format_), wanted, found, best.count_quantised(), best.layers.size(),
+                            trials[nearest].milliseconds, f32_times_.milliseconds),
                 choices_.max_drop ? "max-drop" : "max-error");
   }
 
+  const Stopwatch watch_;
   const Graph graph_;
   const SampleForm form_;
   const CalibrationData& data_;
   const QuantiseOptions& choices_;
   const CompileOptions& options_;
   const quantize::Format format_ = choices_.format();
-  quantize::Method method_ = choices_.method.value_or(quantize::Method::kMse);
-  std::string network_;                          ///< its hash, where there is a calibration file
-  std::optional<Calibration> known_;             ///< of the calibration file that is there
-  std::optional<Calibration> made_;              ///< what was written to it
-  std::optional<quantize::CalibrationUse> use_;  ///< where there is to be a calibration file
-  LeftOut left_out_;                             ///< nodes without ranges
-  CalibratedTensors ranges_;
+  RangeFinder finder_{graph_, form_, data_, choices_, options_};
+  Places places_;  ///< of the network with all layers that can be quantised
   quantize::Quantisers quantisers_;
   std::unique_ptr<MeasuredNetwork> reference_;
+  std::optional<ReferenceResults> expected_;
   std::optional<double> metric_of_f32_;
-  std::vector<std::string> ranked_;
+  KeptRuns runs_;
+  std::vector<TensorData> timed_run_;  ///< the first one of the samples
+  Layers layers_;
+  NetworkTimes f32_times_, all_times_;
+  std::vector<double> f32_layers_, all_layers_;  ///< milliseconds
+  std::vector<std::optional<double>> errors_;    ///< of single layers
+  bool all_is_met_ = false;                      ///< the bound, with all layers quantised
+  LeftOut kept_;                                 ///< layers that stay in floats in the result
 };
 
 void check(const Graph& graph, const CalibrationData& data, const QuantiseOptions& choices) {
@@ -375,82 +448,7 @@ void check(const Graph& graph, const CalibrationData& data, const QuantiseOption
   }
 }
 
-double number_of(OptionText choice, std::string_view what) {
-  double number = 0;
-  const char* end = choice.value.data() + choice.value.size();
-  const auto [stop, fault] = std::from_chars(choice.value.data(), end, number);
-  GRAFT_USER_CHECK(fault == std::errc() && stop == end && std::isfinite(number), kInvalidArgument,
-                   fmt::format("'{}' is not {}", choice.value, what), std::string(choice.key));
-  return number;
-}
-
-constexpr int64_t kSmallestBlock = 16, kLargestBlock = 256;
-
-int64_t block_of(OptionText choice) {
-  const double number = number_of(choice, "a number");
-  for (int64_t block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
-    if (number == static_cast<double>(block)) return block;
-  }
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not 16, 32, 64, 128 or 256", choice.value), "block");
-}
-
 }  // namespace
-
-quantize::Format QuantiseOptions::format() const {
-  const auto usual = bits == 8 ? quantize::Activations::kStatic : quantize::Activations::kFloat;
-  quantize::Format format{.activations = activations.value_or(usual), .bits = bits};
-  if (block) format.block = *block;
-  return format;
-}
-
-bool set_choice(QuantiseOptions& choices, OptionText choice) {
-  if (choice.key == "weights") {
-    const std::optional<int> bits = quantize::parse_weights(choice.value);
-    GRAFT_USER_CHECK(bits, kInvalidArgument, fmt::format("'{}' is not int8 or int4", choice.value), "weights");
-    choices.bits = *bits;
-  } else if (choice.key == "activations") {
-    choices.activations = quantize::parse_activations(choice.value);
-    GRAFT_USER_CHECK(choices.activations, kInvalidArgument,
-                     fmt::format("'{}' is not static, dynamic or float", choice.value), "activations");
-  } else if (choice.key == "block") {
-    choices.block = block_of(choice);
-  } else if (choice.key == "method") {
-    choices.method = quantize::parse_method(choice.value);
-    GRAFT_USER_CHECK(choices.method, kInvalidArgument,
-                     fmt::format("'{}' is not mse, entropy, percentile or minmax", choice.value), "method");
-  } else if (choice.key == "calibration-file") {
-    choices.calibration_file = choice.value;
-  } else if (choice.key == "max-error") {
-    choices.max_error = number_of(choice, "a share of an output's range: 0.02");
-  } else if (choice.key == "max-drop") {
-    choices.max_drop = number_of(choice, "a number that the metric may lose: 0.5");
-  } else {
-    return false;
-  }
-  return true;
-}
-
-void check_choices(const QuantiseOptions& choices, bool has_samples) {
-  const quantize::Format format = choices.format();
-  const std::string_view activations = name_of(format.activations);
-  GRAFT_USER_CHECK(format.bits == 8 || format.activations == quantize::Activations::kFloat, kUnsupported,
-                   fmt::format("{} with weights of 4 bits: their products take floats", activations), "activations");
-  GRAFT_USER_CHECK(!choices.block || format.bits == 4, kInvalidArgument,
-                   "blocks are of 4 bits; weights of 8 bits have a scale for each result", "block");
-  GRAFT_USER_CHECK(choices.is_static() || !choices.method, kInvalidArgument,
-                   fmt::format("it chooses ranges of static activations, and they are {}", activations), "method");
-  GRAFT_USER_CHECK(choices.is_static() || choices.calibration_file.empty(), kInvalidArgument,
-                   fmt::format("it has ranges of static activations, and they are {}", activations),
-                   "calibration-file");
-  GRAFT_USER_CHECK(!choices.max_error || (std::isfinite(*choices.max_error) && *choices.max_error > 0),
-                   kInvalidArgument, "the bound is a share of an output's range, above 0: 0.02", "max-error");
-  GRAFT_USER_CHECK(!choices.max_drop || choices.metric, kInvalidArgument,
-                   "it bounds what the metric loses, and there is no metric", "max-drop");
-  GRAFT_USER_CHECK(!choices.max_drop || (std::isfinite(*choices.max_drop) && *choices.max_drop >= 0), kInvalidArgument,
-                   "the bound is what the metric may lose, 0 or more: 0.5", "max-drop");
-  GRAFT_USER_CHECK(has_samples || choices.is_static() || !choices.max_error, kInvalidArgument,
-                   "the error is measured with samples, and there are none", "max-error");
-}
 
 QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data, const QuantiseOptions& choices,
                               const CompileOptions& options) {

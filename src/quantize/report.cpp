@@ -16,10 +16,48 @@ nlohmann::json finite(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
-std::string layer_text(const QuantisedLayer& layer, std::string_view precision) {
-  if (!layer.quantised) return fmt::format("  fp32             {} ({}): {}\n", layer.node, layer.op, layer.reason);
-  if (std::isnan(layer.noise_db)) return fmt::format("  {}             {} ({})\n", precision, layer.node, layer.op);
-  return fmt::format("  {}  {:6.1f} dB  {} ({})\n", precision, layer.noise_db, layer.node, layer.op);
+nlohmann::json known(const std::optional<double>& value) { return value ? finite(*value) : nlohmann::json(nullptr); }
+
+/// What a layer alone adds to the error, and what it takes; empty columns where one of several was not measured.
+std::string costs_text(const QuantisedLayer& layer) {
+  std::string text = layer.error ? fmt::format("{:9.2g} %", 100 * *layer.error) : std::string(11, ' ');
+  if (!layer.milliseconds_f32) return text + std::string(22, ' ');
+  return text + fmt::format("  {:8.3g} -> {:<8.3g}", *layer.milliseconds_f32, *layer.milliseconds_quantised);
+}
+
+std::string layer_text(const Report& report, const QuantisedLayer& layer) {
+  const bool has_noise = layer.quantised && !std::isnan(layer.noise_db);
+  std::string text = fmt::format("  {:<4}", layer.quantised ? weights_name(report.format) : report.floats);
+  text += has_noise ? fmt::format("  {:6.1f} dB", layer.noise_db) : std::string(11, ' ');
+  if (!report.curve.empty()) text += costs_text(layer);
+  text += fmt::format("  {} ({})", layer.node, layer.op);
+  return text + (layer.quantised ? "\n" : fmt::format(": {}\n", layer.reason));
+}
+
+std::string point_text(const CurvePoint& point, std::string_view precision) {
+  std::string text = fmt::format("  {} {:5} layers of {}", point.is_chosen ? '*' : ' ', point.quantised, precision);
+  if (point.floats != "fp32") text += fmt::format(", others {}", point.floats);
+  text += fmt::format("  {:8.3g} ms", point.milliseconds);
+  if (point.error) text += fmt::format("  error {:.2g} %", 100 * *point.error);
+  if (point.metric) text += fmt::format("  metric {:.6g}", *point.metric);
+  return text + (point.is_met ? "\n" : "  breaks the bound\n");
+}
+
+/// The measured networks, the fastest first.
+std::string curve_text(const Report& report) {
+  std::vector<CurvePoint> points = report.curve;
+  std::stable_sort(points.begin(), points.end(),
+                   [](const CurvePoint& a, const CurvePoint& b) { return a.milliseconds < b.milliseconds; });
+  std::string text = "measured networks, the fastest first (*: this one):\n";
+  for (const CurvePoint& point : points) text += point_text(point, weights_name(report.format));
+  return text;
+}
+
+nlohmann::json json_of(const CurvePoint& point) {
+  return {{"layers", point.quantised},          {"floats", point.floats},
+          {"error", known(point.error)},        {"metric", known(point.metric)},
+          {"milliseconds", point.milliseconds}, {"within_bound", point.is_met},
+          {"chosen", point.is_chosen}};
 }
 
 /// How operands are quantised, where it is not by ranges of samples.
@@ -59,7 +97,11 @@ int64_t Report::count_quantised() const {
 std::string print(const Report& report) {
   std::string text;
   const std::string_view precision = weights_name(report.format);
-  for (const QuantisedLayer& layer : report.layers) text += layer_text(layer, precision);
+  if (!report.curve.empty()) {
+    text += fmt::format("  type   operands      alone      ms fp32 -> {}\n", precision);
+  }
+  for (const QuantisedLayer& layer : report.layers) text += layer_text(report, layer);
+  if (!report.curve.empty()) text += curve_text(report);
   text += fmt::format("{} of {} layers are {}{}; ", report.count_quantised(), report.layers.size(), precision,
                       format_text(report.format));
   text += report.is_measured ? fmt::format("against fp32 on {} samples: at most {:.2g} % of an output's range, "
@@ -83,10 +125,15 @@ std::string json_of(const Report& report) {
   for (const QuantisedLayer& layer : report.layers) {
     layers.push_back({{"node", layer.node},
                       {"operator", layer.op},
-                      {"precision", layer.quantised ? weights_name(report.format) : "fp32"},
+                      {"precision", layer.quantised ? weights_name(report.format) : report.floats},
                       {"noise_db", layer.quantised ? finite(layer.noise_db) : nullptr},
+                      {"error", known(layer.error)},
+                      {"milliseconds_fp32", known(layer.milliseconds_f32)},
+                      {"milliseconds_quantized", known(layer.milliseconds_quantised)},
                       {"reason", layer.reason}});
   }
+  nlohmann::json curve = nlohmann::json::array();
+  for (const CurvePoint& point : report.curve) curve.push_back(json_of(point));
   nlohmann::json metric = nullptr;
   if (report.metric) metric = {{"fp32", *report.metric_of_f32}, {"quantized", *report.metric}};
   const bool is_static = report.format.activations == Activations::kStatic;
@@ -103,6 +150,9 @@ std::string json_of(const Report& report) {
                          {"noise_db", report.is_measured ? finite(report.noise_db) : nullptr},
                          {"metric", metric},
                          {"calibration", report.calibration ? json_of(*report.calibration) : nullptr},
+                         {"max_error", known(report.max_error)},
+                         {"floats", report.floats},
+                         {"curve", curve},
                          {"layers", layers}})
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -20,6 +20,21 @@ struct QuantisedLayer {
   /// of quantised layers. NaN: not known, as a cache of TensorRT does not tell.
   double noise_db = 0;
   std::string reason;   ///< why it stays f32
+  /// Of the network if this layer alone is quantised: the largest difference from f32, as a share of the output's
+  /// range. Nothing: not measured.
+  std::optional<double> error = {};
+  /// Of the layer in f32, and in the network with all layers quantised. Nothing: not measured.
+  std::optional<double> milliseconds_f32 = {}, milliseconds_quantised = {};
+};
+
+/// A network that was measured: a point of the curve of error against time.
+struct CurvePoint {
+  int64_t quantised = 0;      ///< layers
+  std::string floats;         ///< the type of what is not quantised: fp32, bf16, fp16
+  std::optional<double> error, metric;  ///< as in the report; nothing: not measured
+  double milliseconds = 0;    ///< of a run
+  bool is_met = false;        ///< whether it keeps the bound
+  bool is_chosen = false;
 };
 
 /// The file that ranges came from or went to.
@@ -46,6 +61,9 @@ struct Report {
   /// The user's metric of the network in f32 and of the quantised one.
   std::optional<double> metric_of_f32, metric;
   std::optional<CalibrationUse> calibration;
+  std::optional<double> max_error;  ///< the bound of the error
+  std::string floats = "fp32";    ///< the type of what is not quantised
+  std::vector<CurvePoint> curve;  ///< the network in f32, then in the order of measuring; empty: only one was made
 
   int64_t count_quantised() const;
 };

@@ -135,8 +135,10 @@ def test_the_bound_is_met_or_refused(graft, tmp_path, samples):
             report = json.loads((tmp_path / "bound.json").read_text())["quantization"]
             assert report["error"] <= share * free
             kept = [layer for layer in report["layers"] if layer["precision"] == "fp32"]
-            assert bool(kept) == (share < 1)
-            assert all("bound" in layer["reason"] for layer in kept)
+            assert kept or share > 1
+            slower = [layer for layer in kept if "int8 is not faster here" in layer["reason"]]
+            assert share < 1 or kept == slower
+            assert all("bound" in layer["reason"] for layer in kept if layer not in slower)
         else:
             assert "the best that was found has" in done.stderr
     (tmp_path / "q.onnx").unlink()

@@ -16,6 +16,7 @@
 #include "metric_script.h"
 #include "model_options.h"
 #include "output.h"
+#include "quantization_page.h"
 
 namespace graft {
 namespace {
@@ -75,16 +76,25 @@ void CalibrationOptions::add_to(Command command) {
   command.add_option("--max-drop", max_drop_,
                       "largest allowed loss of the metric against f32: 0.5; layers stay f32 until it holds")
       .type_name("NUMBER");
+  command.add_option("--search-limit", search_limit_,
+                      "limit in seconds of the search for the fastest network within a bound: then it takes the best\n"
+                      "that it has")
+      .in_range(0.0, 86400.0).show_default().type_name("SECONDS");
+  command.add_option("--html", page_,
+                      "for int8 and int4: write a page for a browser (no network needed): error against time of the\n"
+                      "networks that were measured, and for each layer its error, the time it wins, and why it\n"
+                      "stays in floats; measures single layers")
+      .type_name("FILE");
 }
 
 void CalibrationOptions::check(const std::string& precision) const {
   const std::string* given[] = {&path_,      &activations_, &block_,  &file_,
-                                &method_,    &max_error_,   &metric_, &max_drop_};
+                                &method_,    &max_error_,   &metric_, &max_drop_, &page_};
   const bool any = std::any_of(std::begin(given), std::end(given), [](const auto* each) { return !each->empty(); });
   if (precision.empty()) {
     if (!any) return;
-    throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric and "
-                     "--max-drop are for --precision int8 and int4");
+    throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric, "
+                     "--max-drop and --html are for --precision int8 and int4");
   }
   const QuantiseOptions chosen = choices(precision);
   if (const std::string fault = fault_of(chosen, !path_.empty()); !fault.empty()) throw UsageError(fault);
@@ -106,14 +116,25 @@ QuantiseOptions CalibrationOptions::choices(const std::string& precision) const 
   choices.max_error = bound_of(max_error_, std::numeric_limits<double>::min(),
                                "--max-error is a share of an output's range, above 0: 0.02");
   choices.max_drop = bound_of(max_drop_, 0, "--max-drop is what the metric may lose, 0 or more: 0.5");
+  choices.search_limit = search_limit_, choices.per_layer = !page_.empty();
   if (!metric_.empty()) choices.metric = MetricScript(metric_);
   return choices;
 }
 
 QuantisedModel CalibrationOptions::quantise(const Graph& graph, const std::string& precision,
-                                            const CompileOptions& options) const {
+                                            const CompileOptions& options, bool low_floats) const {
   const CalibrationData data = path_.empty() ? CalibrationData() : open_calibration(path_, graph);
-  return quantise_model(graph, data, choices(precision), options);
+  QuantiseOptions chosen = choices(precision);
+  if (low_floats) chosen.low_floats = fast_floats(options);
+  return quantise_model(graph, data, chosen, options);
+}
+
+void CalibrationOptions::check_page(const std::vector<std::string>& files) const {
+  check_output("--html", page_, files);
+}
+
+void CalibrationOptions::write_page(const std::string& model, const QuantisedModel& quantised) const {
+  if (!page_.empty()) write_output(page_, quantization_page(model, json_of(quantised)));
 }
 
 void CalibrationOptions::print_report(std::FILE* stream, const QuantisedModel& quantised) {

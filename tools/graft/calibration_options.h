@@ -13,8 +13,8 @@
 
 namespace graft {
 
-/// `--calibrate`, `--activations`, `--block`, `--calibration-file`, `--method`, `--max-error`, `--metric` and
-/// `--max-drop`.
+/// `--calibrate`, `--activations`, `--block`, `--calibration-file`, `--method`, `--max-error`, `--metric`,
+/// `--max-drop`, `--search-limit` and `--html`.
 class CalibrationOptions {
  public:
   void add_to(Command command);
@@ -23,8 +23,14 @@ class CalibrationOptions {
   void check(const std::string& precision) const;
   /// What is read, or written beside the result: samples and the calibration file; empty where not given.
   std::vector<std::string> paths() const { return {path_, file_}; }
-  /// Quantises a graph that was imported, as quantise_model() does.
-  QuantisedModel quantise(const Graph& graph, const std::string& precision, const CompileOptions& options) const;
+  /// Throws where the page cannot be written, or would replace one of these files.
+  void check_page(const std::vector<std::string>& files) const;
+  /// Quantises a graph that was imported, as quantise_model() does. `low_floats`: what is not quantised may be of 16
+  /// bits, as in a plan.
+  QuantisedModel quantise(const Graph& graph, const std::string& precision, const CompileOptions& options,
+                          bool low_floats = false) const;
+  /// Writes the page of `--html`, where it was asked for.
+  void write_page(const std::string& model, const QuantisedModel& quantised) const;
   /// The layers and the error, as text and as JSON.
   static void print_report(std::FILE* stream, const QuantisedModel& quantised);
   static nlohmann::json json_of(const QuantisedModel& quantised);
@@ -32,7 +38,8 @@ class CalibrationOptions {
  private:
   QuantiseOptions choices(const std::string& precision) const;
 
-  std::string path_, activations_, block_, file_, method_, max_error_, metric_, max_drop_;
+  std::string path_, activations_, block_, file_, method_, max_error_, metric_, max_drop_, page_;
+  double search_limit_ = 300;  ///< seconds
 };
 
 }  // namespace graft

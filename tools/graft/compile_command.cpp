@@ -40,7 +40,7 @@ struct CompileCommand {
   std::string destination() const;
   bool has_weights_beside() const;
   bool writes_onnx() const;
-  void compile(const CompileOptions& options) const;
+  void compile(CompileOptions options) const;
   Graph read_graph(const CompileOptions& options, Stage& done) const;
   void write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const;
   void check_outputs(const std::string& destination) const;
@@ -168,7 +168,7 @@ int CompileCommand::run() const {
   return 0;
 }
 
-void CompileCommand::compile(const CompileOptions& options) const {
+void CompileCommand::compile(CompileOptions options) const {
   const auto start = std::chrono::steady_clock::now();
   const std::string path = destination();
   std::optional<Stage> last;
@@ -176,21 +176,28 @@ void CompileCommand::compile(const CompileOptions& options) const {
   json.check({model.path(), weights_path(model.path())});
   json.check_apart("--output", path);
   check_outputs(path);
+  calibration.check_page({model.path(), weights_path(model.path())});
   Stage done = Stage::kImport;
   Graph graph = read_graph(options, done);
   check_output_unread("--output", path);
   std::optional<QuantisedModel> quantised;
   if (const std::string precision = model.quantised_precision(); !precision.empty()) {
     if (done != Stage::kImport) throw UsageError(fmt::format("--precision {}: the passes have run already", precision));
-    quantised = calibration.quantise(graph, precision, options);
+    quantised = calibration.quantise(graph, precision, options, !last);
     graph = quantised->graph;
   }
-  if (last) return write_stage(std::move(graph), done, *last, options);
+  if (last) {
+    write_stage(std::move(graph), done, *last, options);
+    if (quantised) calibration.write_page(model.path(), *quantised);
+    return;
+  }
   const bool rounds = options.precision != Precision::kFp32;
+  if (quantised) options.precision = quantised->floats;
   const std::optional<Graph> imported = rounds ? std::optional(graph) : std::nullopt;
   const Compiled compiled = graft::compile_from(std::move(graph), done, options);
   report(options, "save", path);
   save(compiled.plan, output_path(path));
+  if (quantised) calibration.write_page(model.path(), *quantised);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   std::FILE* stream = json.leaves_text() ? message_stream(path) : stderr;
   nlohmann::json facts = json_of(compiled.engine, path == "-" ? "standard output" : path, elapsed.count());

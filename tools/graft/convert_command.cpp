@@ -78,6 +78,7 @@ int ConvertCommand::quantise() const {
   OnnxOutput::check(out, inputs);
   json.check(inputs);
   json.check_apart("--output", out);
+  calibration.check_page(inputs);
   CompileOptions options;
   options.params = params, options.outputs = outputs;
   options.progress = show_progress, options.cancelled = interrupted;
@@ -86,6 +87,7 @@ int ConvertCommand::quantise() const {
   const QuantisedModel quantised = calibration.quantise(graph, precision, options);
   clear_progress();
   export_onnx(quantised.graph, out, onnx.weights());
+  calibration.write_page(model, quantised);
   if (json.leaves_text()) {
     CalibrationOptions::print_report(stdout, quantised);
     print_to(stdout, "{}\n", out);

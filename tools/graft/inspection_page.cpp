@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "console.h"
+#include "html_page.h"
 #include "html_text.h"
 #include "inspection.h"
 #include "inspection_pictures.h"
@@ -18,48 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kStyle = R"css(
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1240px; padding: 0 1em; color: #1c2430 }
-h1 { font-size: 1.6em; margin: 0 0 .2em; overflow-wrap: anywhere } h2 { font-size: 1.2em; margin: 2em 0 .4em }
-p { margin: .2em 0 .6em } .minor, .hint { color: #5a6779 } summary { cursor: pointer; color: #5a6779 }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15em 1.2em; margin: 1em 0 }
-dt { color: #5a6779 } dd { margin: 0; overflow-wrap: anywhere } code { font-size: .92em; overflow-wrap: anywhere }
-.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 0 2em }
-table { border-collapse: collapse; width: 100% } td, th { padding: .25em .7em; text-align: left; vertical-align: top }
-th { border-bottom: 2px solid #8795a8; cursor: pointer; white-space: nowrap; position: sticky; top: 0 }
-th { background: #fff } th.number { text-align: right } th:hover, th:focus { color: #1665b3 }
-th::after { content: "\2195"; color: #b9c2ce; padding-left: .35em; font-weight: normal }
-th[aria-sort]::after { color: #1665b3 } th[aria-sort=ascending]::after { content: "\2191" }
-th[aria-sort=descending]::after { content: "\2193" }
-td { border-bottom: 1px solid #e2e7ee; min-width: 11em; overflow-wrap: anywhere }
-td.number, td.word { white-space: nowrap; min-width: 0; width: 1% } tbody tr:hover { background: #f3f7fc }
-td.number { text-align: right; font-variant-numeric: tabular-nums }
-.share { display: inline-block; width: 70px; height: .7em; margin-left: .6em; background: #eef2f7 }
-.bar { display: block; height: 100%; background: #1665b3 } .slow td { background: #fdf1ea }
-.scroll { overflow: auto; max-height: 75vh } .pictures svg { width: 100%; height: auto }
-svg text { font: 13px system-ui, sans-serif; fill: #1c2430 } svg .minor, svg .name { font-size: 12px; fill: #5a6779 }
-svg .label { font-weight: 600 } svg .limit { fill: #b3461c } svg .axis { stroke: #8795a8 } svg .grid { stroke: #e6ebf1 }
-svg .roof { fill: none; stroke: #b3461c; stroke-width: 1.5 } svg .bytes { fill: #1665b3 }
-svg circle { fill: #1665b3; fill-opacity: .5; stroke: #1665b3 } #graph rect { stroke: #1665b3; stroke-opacity: .6 }
-#graph .minor { fill: #36424f }
-#graph rect.slow { stroke: #b3461c; stroke-opacity: 1; stroke-width: 2 } #graph .edges { fill: none; stroke: #94a2b4 }
-)css";
-
 constexpr const char* kScript = R"js(
-const value = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent;
-const sort = heading => {
-  const table = heading.closest("table"), column = heading.cellIndex, numbers = heading.classList.contains("number");
-  const before = heading.getAttribute("aria-sort");
-  const down = before ? before === "ascending" : numbers;  // the largest first, names by the alphabet
-  for (const other of heading.parentNode.cells) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const compare = (a, b) => {
-    const x = value(a, column), y = value(b, column);
-    if (x === "" || y === "") return (x === "") - (y === "");  // what is not known comes last
-    return (numbers ? x - y : x.localeCompare(y)) * (down ? -1 : 1);
-  };
-  table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
-};
 const graph = document.getElementById("graph"), frame = document.getElementById("graph-frame");
 const size = [graph.width.baseVal.value, graph.height.baseVal.value];
 const zoom = scale => {
@@ -72,34 +32,7 @@ document.getElementById("smaller").addEventListener("click", () => zoom(scale() 
 document.getElementById("larger").addEventListener("click", () => zoom(scale() * 1.25));
 document.getElementById("fit").addEventListener("click", () => zoom(fitting()));
 zoom(Math.max(0.5, fitting()));  // below half of its size nothing is read
-for (const heading of document.querySelectorAll("th")) {
-  heading.tabIndex = 0;
-  heading.addEventListener("click", () => sort(heading));
-  heading.addEventListener("keydown", event => {
-    if (event.key !== "Enter" && event.key !== " ") return;
-    event.preventDefault();
-    sort(heading);
-  });
-}
 )js";
-
-std::string number_cell(double value, const std::string& shown) {
-  return value < 0 ? "<td class=\"number\" data-value=\"\"></td>"
-                   : fmt::format("<td class=\"number\" data-value=\"{:.9g}\">{}</td>", value, shown);
-}
-
-/// A table that is sorted by a click; `headings` are its columns, those of numbers with a `#` in front.
-std::string table(const char* id, std::initializer_list<std::string> headings, const std::string& rows) {
-  std::string html = fmt::format("<div class=\"scroll\"><table id=\"{}\"><thead><tr>", id);
-  bool first = true;  // which the rows are in the order of, where it is their number
-  for (const std::string& heading : headings) {
-    const bool number = heading[0] == '#';
-    html += fmt::format("<th{}{}>{}</th>", number ? " class=\"number\"" : "",
-                        number && first ? " aria-sort=\"ascending\"" : "", heading.substr(number));
-    first = false;
-  }
-  return html + "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
-}
 
 std::string way_of(const json& step) {
   const std::string library = text_at(step, "library");
@@ -143,8 +76,8 @@ std::string steps_table(const json& report) {
                         safe(text_at(step, "name")), safe(joined(step.at("operators"), " + ")));
   }
   return "<h2>Steps</h2>\n" +
-         table("steps", {"#step", std::string("#") + unit.name, "#%", "#GFLOP/s", "#GB/s", "runs as", "node", "fused"},
-               rows);
+         html_table("steps", {"#step", std::string("#") + unit.name, "#%", "#GFLOP/s", "#GB/s", "runs as", "node",
+                              "fused"}, rows);
 }
 
 std::string graph_section(const json& report) {
@@ -178,20 +111,14 @@ std::string bodies_section(const json& report) {
   for (const json& step : report.at("steps")) rows += body_rows(step, step.at("step").dump());
   if (rows.empty()) return "";
   return "<h2>Inside of loops and branches</h2>\n<p class=\"hint\">What a step of control flow runs; its time is in "
-         "that of the step.</p>\n" + table("bodies", {"step", "runs as", "node", "fused", "schedule"}, rows);
-}
-
-/// A part of the row of pictures, where there is one to show.
-std::string picture(const char* title, const std::string& hint, const std::string& svg) {
-  if (svg.empty()) return "";
-  return fmt::format("<section><h2>{}</h2>\n<p class=\"hint\">{}</p>\n{}</section>\n", title, hint, svg);
+         "that of the step.</p>\n" + html_table("bodies", {"step", "runs as", "node", "fused", "schedule"}, rows);
 }
 
 std::string pictures(const json& report) {
-  const std::string rates = picture(
+  const std::string rates = html_section(
       "Roofline", "A circle is a step: its area is its part of the time, its number that of the step.",
       roofline_picture(report));
-  const std::string bytes = picture(
+  const std::string bytes = html_section(
       "Memory over time", "Bytes of the intermediate results that are in use at each step.", memory_picture(report));
   return rates.empty() && bytes.empty() ? "" : "<div class=\"pictures\">\n" + rates + bytes + "</div>\n";
 }
@@ -206,7 +133,8 @@ std::string tensors_table(const json& report) {
                         number_cell(first, fmt::format("{:.0f}", first)),
                         number_cell(last, fmt::format("{:.0f}", last)));
   }
-  return "<h2>Intermediate results</h2>\n" + table("tensors", {"name", "#bytes", "#first step", "#last step"}, rows);
+  return "<h2>Intermediate results</h2>\n" +
+         html_table("tensors", {"name", "#bytes", "#first step", "#last step"}, rows);
 }
 
 /// Steps by what they run and what lost, each with the later ones that are equal to it.
@@ -239,7 +167,7 @@ std::string candidates_table(const json& report) {
   }
   if (rows.empty()) return "<h2>Rejected candidates</h2>\n<p class=\"hint\">none</p>\n";
   return "<h2>Rejected candidates</h2>\n" +
-         table("candidates", {"#steps", "candidate", std::string("#") + unit.name, "because"}, rows);
+         html_table("candidates", {"#steps", "candidate", std::string("#") + unit.name, "because"}, rows);
 }
 
 /// What an engine was compiled with, and when and how this page was made.
@@ -307,13 +235,10 @@ std::string heading(const json& report) {
 
 std::string inspection_page(const json& report) {
   const std::string name = text_at(report, "name");
-  return fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                     "<meta name=\"viewport\" content=\"width=device-width\"><title>{}</title>\n<style>{}</style>"
-                     "</head>\n<body>\n{}{}{}{}{}{}{}<script>{}</script>\n</body></html>\n",
-                     safe(name.empty() ? "graft inspect" : name), kStyle, heading(report), pictures(report),
-                     steps_table(report), bodies_section(report), graph_section(report), candidates_table(report),
-                     tensors_table(report),
-                     kScript);
+  return html_page(name.empty() ? "graft inspect" : name,
+                   heading(report) + pictures(report) + steps_table(report) + bodies_section(report) +
+                       graph_section(report) + candidates_table(report) + tensors_table(report),
+                   kScript);
 }
 
 }  // namespace graft

@@ -9,50 +9,13 @@
 
 #include "console.h"
 #include "html_text.h"
+#include "svg_plot.h"
 
 namespace graft {
 namespace {
 
 using nlohmann::json;
-
-// A picture with axes, in its own units; the page scales it.
-constexpr double kWidth = 578, kHeight = 350, kLeft = 92, kTop = 16, kRight = 566, kBottom = 306;
-
-std::string text(double x, double y, const char* anchor, const std::string& shown, const char* kind = "minor") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" class=\"{}\">{}</text>\n", x, y, anchor, kind,
-                     shown);
-}
-
-std::string line(double x1, double y1, double x2, double y2, const char* kind) {
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" class=\"{}\"/>\n", x1, y1, x2, y2,
-                     kind);
-}
-
-/// The picture with its name, the lines of its axes and what they show.
-std::string with_axes(const char* name, const std::string& inside, const char* across, const char* up) {
-  return fmt::format("<svg id=\"{}\" viewBox=\"0 0 {} {}\">\n{}{}{}{}{}</svg>\n", name, kWidth, kHeight, inside,
-                     line(kLeft, kBottom, kRight, kBottom, "axis"), line(kLeft, kTop, kLeft, kBottom, "axis"),
-                     text((kLeft + kRight) / 2, kHeight - 6, "middle", across, "name"),
-                     fmt::format("<text transform=\"translate(16 {}) rotate(-90)\" text-anchor=\"middle\" "
-                                 "class=\"name\">{}</text>\n", (kTop + kBottom) / 2, up));
-}
-
-/// 0.01, 1, 100, 10 k, 1 M
-std::string power_text(int exponent) {
-  const int thousands = exponent >= 6 ? 6 : exponent >= 3 ? 3 : 0;
-  return fmt::format("{}{}", std::pow(10, exponent - thousands), thousands == 6 ? " M" : thousands == 3 ? " k" : "");
-}
-
-/// A range of powers of ten, and where a value of it lies between two ends.
-struct Powers {
-  int low = 0, high = 1;
-  double from = 0, to = 1;
-
-  double at(double value) const {
-    const double part = (std::log10(std::max(value, 1e-300)) - low) / (high - low);
-    return from + (to - from) * std::clamp(part, 0.0, 1.0);
-  }
-};
+using namespace svg;
 
 /// A step where it was measured and does arithmetic.
 struct Point {
@@ -72,18 +35,6 @@ std::vector<Point> points_of(const json& report) {
   }
   std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.share > b.share; });
   return points;
-}
-
-/// The lines of an axis at powers of ten: vertical ones, or those of the axis that goes up.
-std::string grid(const Powers& powers, bool upright) {
-  std::string shapes;
-  for (int exponent = powers.low; exponent <= powers.high; ++exponent) {
-    const double place = powers.at(std::pow(10, exponent));
-    shapes += upright ? line(place, kTop, place, kBottom, "grid") : line(kLeft, place, kRight, place, "grid");
-    shapes += upright ? text(place, kBottom + 18, "middle", power_text(exponent))
-                      : text(kLeft - 8, place + 4, "end", power_text(exponent));
-  }
-  return shapes;
 }
 
 /// Circles, the largest first so that the others stay visible; numbers beside those that take the longest and are not

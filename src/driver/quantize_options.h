@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller chooses when a network is quantised, and its text form.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "driver/compile_options.h"
+#include "quantize/calibration_file.h"
+#include "quantize/format.h"
+#include "quantize/ranges.h"
+
+namespace graft {
+
+class MeasuredNetwork;
+
+struct QuantiseOptions {
+  int bits = 8;                                        ///< of weights: 8 or 4
+  std::optional<quantize::Activations> activations;    ///< nothing: static with weights of 8 bits, else floats
+  std::optional<int64_t> block;                        ///< of 4 bits: elements of the reduced axis with one scale
+  std::optional<quantize::Method> method;  ///< how ranges are chosen; nothing: as in the calibration file, else kMse
+  /// Of ranges, or empty. One that is there is read instead of running the samples, and refused where it was made by
+  /// another method or for another network; else it is written after calibrating. A calibration cache of TensorRT is
+  /// read, too: ranges of tensors that it lacks come from the samples; without samples, their layers stay f32.
+  std::string calibration_file;
+  /// What a network of this graph has counted already (Calibrator): samples then only measure. With a calibration file
+  /// it is written there, beside other networks of the file. Without a method: ranges that the model states (foreign).
+  std::optional<quantize::Calibration> learned = {};
+  std::optional<double> max_error;  ///< bound of Report::error; above 0
+  /// How good a network is, more being better: a finite number. Asked for the network in f32 and for each quantised one
+  /// that is tried, all compiled for this processor, by the thread that quantises. May throw, which ends quantising.
+  std::function<double(const MeasuredNetwork&)> metric;
+  std::optional<double> max_drop;  ///< the most that the metric may lose against f32; 0 or more
+  /// Whether single layers are measured also where no bound is to be kept.
+  bool per_layer = false;
+  double search_limit = 300;  ///< seconds after which a search for the bound takes the best that it has
+  /// The type that what is not quantised may take where a bound holds (fast_floats()); nothing: f32 always, as where
+  /// the result is written as a model.
+  std::optional<Precision> low_floats = {};
+
+  quantize::Format format() const;
+  /// Whether samples or a calibration file are needed.
+  bool is_static() const { return format().activations == quantize::Activations::kStatic; }
+};
+
+/// Sets `weights`, `activations`, `block`, `method`, `calibration-file`, `max-error`, `max-drop`, `per-layer` or
+/// `search-limit`; false for all others. Throws invalid_argument naming the key, the value and what is allowed.
+bool set_choice(QuantiseOptions& choices, OptionText choice);
+
+/// Throws invalid_argument or unsupported, naming the choice, where choices do not go together, or one of them needs
+/// samples and there are none.
+void check_choices(const QuantiseOptions& choices, bool has_samples);
+
+/// The type of 16 bits that the device of the options, on this machine, multiplies faster than f32: fp16 on a GPU, bf16
+/// on a processor with units for it; nothing on others.
+std::optional<Precision> fast_floats(const CompileOptions& options);
+
+}  // namespace graft

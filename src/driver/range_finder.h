@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where ranges of static activations come from: samples, what was counted before, a calibration file, or several.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "driver/calibration_data.h"
+#include "driver/calibrator.h"
+#include "driver/quantize_options.h"
+#include "quantize/calibration_file.h"
+#include "quantize/places.h"
+#include "quantize/report.h"
+
+namespace graft {
+
+/// The reason of a layer that stays f32 so that a bound holds.
+inline constexpr std::string_view kLeftOutForBound = "left out to keep the bound";
+
+/// Reads and writes the calibration file, and calibrates. All references outlive it.
+class RangeFinder {
+ public:
+  RangeFinder(const Graph& graph, const SampleForm& form, const CalibrationData& data, const QuantiseOptions& choices,
+              const CompileOptions& options);
+
+  /// Reads the file that is there, and refuses one that is stale; says which nodes have no ranges.
+  void open();
+  /// Finds the ranges of the activations at these places, and writes the file where it is not there.
+  void find(const quantize::Places& places);
+
+  /// Nodes without ranges, and those that a bound of the file keeps in f32.
+  const quantize::LeftOut& left_out() const { return left_out_; }
+  const CalibratedTensors& ranges() const { return ranges_; }
+  quantize::Method method() const { return method_; }
+  /// Of the calibration file, where there is to be one.
+  const std::optional<quantize::CalibrationUse>& use() const { return use_; }
+  /// Compares the samples that measured the error with those of the file.
+  std::optional<bool> are_its_samples(uint64_t hash) const;
+  /// Adds the layers that stay f32 for the bound to the file, where this call has written it.
+  void write_kept(const std::vector<std::string>& layers);
+
+ private:
+  void read_calibration();
+  void leave_out_missing();
+  void keep_the_bound();
+  void check_complete(const quantize::Places& places) const;
+  void calibrate(const quantize::Places& places);
+  void write_calibration(const quantize::Calibration& made);
+
+  const Graph& graph_;
+  const SampleForm& form_;
+  const CalibrationData& data_;
+  const QuantiseOptions& choices_;
+  const CompileOptions& options_;
+  quantize::Method method_;
+  std::string network_;                          ///< its hash, where there is a calibration file
+  std::optional<quantize::Calibration> known_;   ///< of the calibration file that is there
+  std::optional<quantize::Calibration> made_;    ///< what was written to it
+  std::optional<quantize::CalibrationUse> use_;
+  quantize::LeftOut left_out_;
+  CalibratedTensors ranges_;
+};
+
+}  // namespace graft
