@@ -96,7 +96,7 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   min-shape, opt-shape, max-shape x:1x16  the ranges of an input's symbolic axes
  *   threads  2                              threads that the plan is made for; 0: all that this process can use
  *   tune     off | fast | full              how long candidates are measured
- *   precision fp32 | tf32 | fp16 | bf16     what an f32 network computes in; its inputs and outputs stay f32
+ *   precision fp32 | tf32 | fp16 | bf16 | auto   what an f32 network computes in; its inputs and outputs stay f32
  *   fp32-units any | fma                    whether f32 products may run on matrix units that split their operands,
  *                                           with an error not above that of multiply-adds
  *   target   native | x86-64-v3 | sm_90a    the machine to compile for, which need not be here: an engine for another
@@ -400,6 +400,8 @@ typedef struct graft_quantized graft_quantized;
  *   weights    int8 | int4   with a scale for each result, or for each block of a column (int8)
  *   activations  static | dynamic | float   of 8 bits by ranges of samples; of 8 bits, each row by its own range
  *                         in each run; as they are. Only static ones need samples (static; with int4 always float)
+ *   precision  auto       the fastest of fp32, lower floats and int8 within max-error or max-drop, by measured times on
+ *                         `device`; without samples by random inputs. The report has all that were tried
  *   block      16 | 32 | 64 | 128 | 256   of int4: weights of a column that share a scale (32)
  *   method     mse | entropy | percentile | minmax   how ranges are chosen (as in the calibration file, else mse)
  *   calibration-file  F.json   of ranges: read when it is there, and refused when it is of another network or method;
@@ -435,7 +437,10 @@ GRAFT_API graft_status graft_quantized_compile(const graft_quantized* quantized,
 
 /* ---- Engines that learn to be of 8 bits ---- */
 
-/* With precision int8 or int4, graft_compile and graft_host_partition_compile take `activations`, `block`, `method`,
+/* With precision auto, graft_compile and graft_host_partition_compile take `max-error`, which they need, and
+ * `search-limit`: the engine is of the fastest precision within the bound, by random inputs, as of graft_quantize, and
+ * graft_engine_quantization_report has what was tried.
+ * With precision int8 or int4, graft_compile and graft_host_partition_compile take `activations`, `block`, `method`,
  * `calibration-file` and `max-error` as graft_quantize does. With static activations also
  *   calibration-iters 16  runs that calibrate it; 0: until graft_engine_finish_calibration
  * A model that is quantised already, and one whose ranges the file has, become an engine of 8 bits at once. Otherwise

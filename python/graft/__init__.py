@@ -19,14 +19,14 @@ from .engine import Axis, Engine, Session, StepTime, Value
 from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
                      InvalidModelError, MissingFileError, OutOfMemoryError, UnsupportedError)
 from .operators import Operator, operator, register
-from .quantizing import QuantizationReport, Quantized, QuantizedLayer, quantize
+from .quantizing import CurvePoint, QuantizationReport, Quantized, QuantizedLayer, TriedPrecision, quantize
 
 _graft.set_error_classes(BY_STATUS)
 _graft.set_main_thread(threading.main_thread().ident or 0)
 atexit.register(_graft.end_of_interpreter)
 __version__ = _graft.version()
-__all__ = ["Axis", "CancelledError", "DeviceError", "Embedded", "Engine", "Error", "InternalError",
+__all__ = ["Axis", "CancelledError", "CurvePoint", "DeviceError", "Embedded", "Engine", "Error", "InternalError",
            "InvalidArgumentError", "InvalidModelError", "MissingFileError", "Operator", "OutOfMemoryError",
            "QuantizationReport", "Quantized", "QuantizedLayer", "Session",
-           "StepTime", "UnsupportedError", "Value", "amp", "bench", "check", "compile", "converter", "embed", "load",
-           "load_converters", "operator", "operators", "quantize", "register", "remove_converter"]
+           "StepTime", "TriedPrecision", "UnsupportedError", "Value", "amp", "bench", "check", "compile", "converter",
+           "embed", "load", "load_converters", "operator", "operators", "quantize", "register", "remove_converter"]

@@ -4,7 +4,6 @@ samples, and then change over. How is the library's; here are only the names of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -82,5 +81,4 @@ def finished(engine: Engine) -> Engine:
 
 def report_of(engine: Engine) -> QuantizationReport | None:
     """The layers and the error of an engine that was quantised in this process."""
-    text, facts = _graft.quantization(engine._handle)
-    return QuantizationReport(text, json.loads(facts)) if text else None
+    return engine.quantization

@@ -16,7 +16,7 @@ from .progress import Bar
 
 Progress = bool | Callable[[str, str, int, int], Any] | None
 Choices = list[tuple[str, str]]
-Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "auto"]
 Tune = Literal["off", "fast", "full"]
 Path = str | os.PathLike[str]
 
@@ -43,7 +43,8 @@ class Options(CommonOptions, total=False):
 
 def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
             shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu",
-            precision: Precision = "fp32", tune: Tune = "fast", threads: int = 0,
+            precision: Precision = "fp32", max_error: float | None = None, search_limit: float | None = None,
+            tune: Tune = "fast", threads: int = 0,
             target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (), record: Path | None = None,
             ops: Any = (), progress: Progress = None, directory: Path | None = None,
             **options: Unpack[Options]) -> Engine:
@@ -55,7 +56,12 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
                maximum) that one engine serves
     shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (minimum, optimum, maximum)
     device     "cpu", "cuda" or "cuda:1"
-    precision  "fp32", "tf32" (GPUs), "fp16", "bf16": inputs and outputs keep the model's types
+    precision  "fp32", "tf32" (GPUs), "fp16", "bf16": inputs and outputs keep the model's types. "auto" with
+               max_error=0.01: the fastest of these and int8 (with dynamic activations) within this error on random
+               inputs, by measured times; `engine.quantization` says what was tried. graft.quantize does it with samples
+    max_error, search_limit
+               of "auto": the largest allowed difference from fp32, as a share of an output's range, and the seconds
+               after which nothing more is tried (300)
     tune       "off", "fast", "full": how long candidates are measured on the device
     threads    number of threads; 0: all available
     target     another machine to compile for: "x86-64-v3", "sm_90a" ..., or several of them for one plan. Save the
@@ -71,6 +77,8 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]
+    choices += [(key, repr(arguments.number(key.replace("-", "_"), value)))
+                for key, value in (("max-error", max_error), ("search-limit", search_limit)) if value is not None]
     folder = keras_file.exported(model) if keras_file.is_keras(model) else None
     with Reporting(progress) as report:
         path, data = source_of(folder.name if folder else model, directory)

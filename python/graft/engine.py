@@ -9,12 +9,15 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import _graft, arguments, element_types, logs, values
 from .errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from .quantizing import QuantizationReport
 
 # An array: numpy's, or anything with __dlpack__ and __dlpack_device__ (torch, CuPy, JAX).
 Array = Any
@@ -130,6 +133,14 @@ class Engine:
                                             for value in self.inputs])
         return {value.name: tuple(None if size < 0 else size for size in shape)
                 for value, shape in zip(self.outputs, found)}
+
+    @property
+    def quantization(self) -> QuantizationReport | None:
+        """What precision="auto" tried and chose, and what became of the layers of int8 and int4, of an engine that was
+        compiled in this process; None of others."""
+        from .quantizing import QuantizationReport
+        text, facts = _graft.quantization(self._handle)
+        return QuantizationReport(text, json.loads(facts)) if text else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a plan, which `graft.load` and the command `graft` read; the file is replaced atomically.

@@ -56,6 +56,18 @@ class CurvePoint(NamedTuple):
     chosen: bool  #: whether it is the result
 
 
+class TriedPrecision(NamedTuple):
+    """A precision that precision="auto" tried."""
+
+    precision: str  #: "fp32", "tf32", "bf16", "fp16" or "int8"
+    error: float | None  #: as `QuantizationReport.error`; None: not measured
+    metric: float | None
+    milliseconds: float | None  #: of a run; None: not measured
+    within_bound: bool
+    chosen: bool
+    note: str  #: what it is made of, or why it was not measured
+
+
 class QuantizationReport:
     """The layers and the error of a quantised model. `print` shows a table."""
 
@@ -76,6 +88,10 @@ class QuantizationReport:
         self.floats: str = facts["floats"]  #: the type of what is not quantised, in the plan
         #: the networks that were measured, fp32 first; empty without a bound and `per_layer`
         self.curve = [CurvePoint(**point) for point in facts["curve"]]
+        #: "int8" or "int4", or, with precision="auto", what was chosen
+        self.precision: str = facts["precision"]
+        #: the precisions that precision="auto" tried, fp32 first
+        self.tried = [TriedPrecision(**row) for row in facts["tried"]]
         self._facts = facts
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,6 +103,8 @@ class QuantizationReport:
 
     def __repr__(self) -> str:
         quantized = sum(layer.precision == self.weights for layer in self.layers)
+        if not self.layers:
+            return f"<graft.QuantizationReport {self.precision}, error {self.error:.3g}>"
         return (f"<graft.QuantizationReport {quantized} of {len(self.layers)} layers {self.weights}, "
                 f"error {self.error:.3g}>")
 
@@ -137,11 +155,11 @@ class Quantized:
         return f"<graft.Quantized {self.report!r}>"
 
 
-def quantize(model: Any, data: Any = None, *, weights: Weights = "int8", activations: Activations | None = None,
-             block: int | None = None, method: Method | None = None, max_error: float | None = None,
-             metric: Callable[[Engine], Any] | None = None, max_drop: float | None = None,
-             search_limit: float | None = None, per_layer: bool = False, batches: int = 0,
-             calibration_file: Path | None = None, output: Path | None = None,
+def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None = None, weights: Weights = "int8",
+             activations: Activations | None = None, block: int | None = None, method: Method | None = None,
+             max_error: float | None = None, metric: Callable[[Engine], Any] | None = None,
+             max_drop: float | None = None, search_limit: float | None = None, per_layer: bool = False,
+             batches: int = 0, calibration_file: Path | None = None, output: Path | None = None,
              dims: Mapping[str, int | Sequence[int]] | None = None,
              shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", tune: Tune = "fast",
              threads: int = 0, target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (),
@@ -156,6 +174,9 @@ def quantize(model: Any, data: Any = None, *, weights: Weights = "int8", activat
                number of samples, or is one sample without the first axis. The data is iterated once to calibrate and
                once for each network that is measured; batches of a generator are kept in memory. Static activations
                need it, or a calibration file; for others it only measures the error
+    precision  "auto": the fastest of fp32, the lower floats that the device has, and int8, within `max_error` (or
+               `max_drop`), by measured times; `report.tried` has them all. Without data, the error is that of random
+               inputs. If floats are chosen, `model` is the model itself
     weights    "int8", with a scale for each result, or "int4", with a scale for each block of a column
     activations
                "static": of 8 bits, by the ranges of samples; "dynamic": of 8 bits, each row by its own range in each
@@ -186,7 +207,10 @@ def quantize(model: Any, data: Any = None, *, weights: Weights = "int8", activat
     """
     written = None if output is None else output_path(output)
     samples = None if data is None else Samples(data, arguments.whole("batches", batches))
-    choices = choices_of(dims, shapes, device, "fp32", tune, threads, target, disable, record, options)
+    if precision not in (None, "auto"):
+        raise InvalidArgumentError(f"precision is {precision!r}: give 'auto' or None; weights='int8' or 'int4' says "
+                                   "what is quantised")
+    choices = choices_of(dims, shapes, device, precision or "fp32", tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]
     choices.append(("weights", arguments.text("weights", str(weights))))
     if activations is not None:

@@ -80,7 +80,8 @@ Int8Choices take_int8(const graft_option* options, size_t count, std::vector<gra
       others.push_back(options[i]);
     }
   }
-  GRAFT_USER_CHECK(!first || chosen.asked, kInvalidArgument, "it is a choice of the precision int8: choose that, too",
+  GRAFT_USER_CHECK(!first || chosen.asked, kInvalidArgument,
+                   "it is a choice of the precisions int8, int4 and auto: choose one of them, too",
                    first);
   return chosen;
 }

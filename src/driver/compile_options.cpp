@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/spelling.h"
+#include "driver/quantize_options.h"
 #include "fuse/rewrite_region.h"
 #include "library/libraries.h"
 #include "passes/pass.h"
@@ -157,6 +158,10 @@ void set_option(CompileOptions& options, OptionText choice) {
     if (quantize::parse_weights(choice.value)) {
       reject(choice, "one of fp32, tf32, fp16, bf16 here: `graft compile`, `graft convert MODEL --precision int8 "
                      "--calibrate SAMPLES -o Q.onnx`, graft_quantize in C and graft.quantize in Python quantise");
+    }
+    if (choice.value == kAutomatic) {
+      reject(choice, "one of fp32, tf32, fp16, bf16 here: `graft compile MODEL --precision auto --max-error 0.01`, "
+                     "graft_compile in C and graft.compile in Python choose among them by measuring");
     }
     options.precision =
         static_cast<Precision>(choose(choice, {std::begin(kPrecisions), std::end(kPrecisions)}));

@@ -77,7 +77,9 @@ bool has_ranges(const std::vector<quantize::Calibration>& all, const std::string
 
 Int8Engine quantised(const Graph& imported, const Int8Choices& choices, const CompileOptions& options) {
   QuantisedModel made = quantise_model(imported, {}, choices.quantise, options);
-  return {.compiled = compile_from(std::move(made.graph), Stage::kImport, options),
+  CompileOptions compiling = options;
+  compiling.precision = made.floats;
+  return {.compiled = compile_from(std::move(made.graph), Stage::kImport, compiling),
           .report = std::move(made.report), .learning = nullptr};
 }
 
@@ -134,6 +136,8 @@ bool set_choice(Int8Choices& choices, OptionText choice) {
   const std::optional<int> bits = choice.key == "precision" ? quantize::parse_weights(choice.value) : std::nullopt;
   if (bits) {
     choices.asked = true, choices.quantise.bits = *bits;
+  } else if (choice.key == "precision" && choice.value == kAutomatic) {
+    choices.asked = choices.quantise.automatic = true;
   } else if (choice.key == "calibration-iters") {
     choices.learned_runs = runs_of(choice);
   } else {
@@ -203,6 +207,7 @@ QuantisedModel LearningNetwork::quantise(const CompileOptions& options) const {
 }
 
 Int8Engine compile_int8(const Graph& imported, const Int8Choices& choices, const CompileOptions& options) {
+  if (choices.quantise.automatic) return quantised(imported, choices, options);
   if (is_quantised(imported)) return plain(imported, options);
   if (!choices.quantise.is_static()) return quantised(imported, choices, options);
   if (auto stated = by_stated_ranges(imported, choices, options)) return std::move(*stated);
@@ -214,6 +219,7 @@ Int8Engine compile_int8(const Graph& imported, const Int8Choices& choices, const
 Int8Engine compile_int8(const SegmentGraphs& segments, size_t segment, const Int8Choices& choices,
                         const CompileOptions& options) {
   const Graph graph = segments.graph_of(segment);
+  if (choices.quantise.automatic) return quantised(graph, choices, options);
   if (is_quantised(graph)) return plain(graph, options);
   const auto elsewhere = [&](const auto& holds) {
     for (size_t other = 0; other < segments.count; ++other) {

@@ -17,14 +17,14 @@ namespace graft {
 
 /// What was chosen beside `precision=int8`.
 struct Int8Choices {
-  bool asked = false;  ///< `precision=int8` is there; the others are choices of it
+  bool asked = false;  ///< `precision` is int8, int4 or auto; the others are choices of it
   QuantiseOptions quantise;
   /// Runs after which a network that learns becomes one of 8 bits by itself; 0: when it is told to; nothing: it does
   /// not learn.
   std::optional<int64_t> learned_runs;
 };
-/// Takes `precision` where it is int8, `calibration-iters`, and the choices of quantise_model; false for all others.
-/// Throws invalid_argument naming the key, the value and what is allowed.
+/// Takes `precision` where it is int8, int4 or auto, `calibration-iters`, and the choices of quantise_model; false for
+/// all others. Throws invalid_argument naming the key, the value and what is allowed.
 bool set_choice(Int8Choices& choices, OptionText choice);
 
 /// A network of f32 that counts its activations while it serves, and then becomes one of 8 bits. It keeps the inputs of

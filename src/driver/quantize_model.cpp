@@ -2,7 +2,6 @@
 #include "driver/quantize_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -13,6 +12,8 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/stopwatch.h"
+#include "driver/choose_precision.h"
 #include "driver/layer_costs.h"
 #include "driver/range_finder.h"
 #include "graph/evaluate_graph.h"
@@ -53,15 +54,6 @@ void check_any(const Places& places, const quantize::Format& format) {
 constexpr int64_t kSamplesOfLayers = 4, kBytesOfSamples = int64_t{64} << 20;
 /// The share of the limit that single layers may take.
 constexpr double kLimitOfLayers = 0.25;
-
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin_ = Clock::now();
-};
 
 /// The inputs of a few runs.
 class KeptRuns {
@@ -452,6 +444,10 @@ void check(const Graph& graph, const CalibrationData& data, const QuantiseOption
 
 QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data, const QuantiseOptions& choices,
                               const CompileOptions& options) {
+  if (choices.automatic) {
+    check_choices(choices, static_cast<bool>(data));
+    return choose_precision(imported, data, choices, options);
+  }
   check(imported, data, choices);
   Graph graph = imported;
   quantize::prepare(graph, {.cancelled = options.cancelled});

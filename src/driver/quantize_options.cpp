@@ -41,7 +41,9 @@ quantize::Format QuantiseOptions::format() const {
 }
 
 bool set_choice(QuantiseOptions& choices, OptionText choice) {
-  if (choice.key == "weights") {
+  if (choice.key == "precision" && choice.value == kAutomatic) {
+    choices.automatic = true;
+  } else if (choice.key == "weights") {
     const std::optional<int> bits = quantize::parse_weights(choice.value);
     GRAFT_USER_CHECK(bits, kInvalidArgument, fmt::format("'{}' is not int8 or int4", choice.value), "weights");
     choices.bits = *bits;
@@ -76,6 +78,11 @@ bool set_choice(QuantiseOptions& choices, OptionText choice) {
 void check_choices(const QuantiseOptions& choices, bool has_samples) {
   const quantize::Format format = choices.format();
   const std::string_view activations = name_of(format.activations);
+  GRAFT_USER_CHECK(!choices.automatic || choices.max_error || choices.max_drop, kInvalidArgument,
+                   "precision auto takes the fastest network within a bound: give one, the largest difference from "
+                   "fp32 as a share of an output's range (0.01)", "max-error");
+  GRAFT_USER_CHECK(!choices.automatic || choices.bits == 8, kInvalidArgument,
+                   "precision auto chooses among floats and int8; int4 is to be asked for", "weights");
   GRAFT_USER_CHECK(format.bits == 8 || format.activations == quantize::Activations::kFloat, kUnsupported,
                    fmt::format("{} with weights of 4 bits: their products take floats", activations), "activations");
   GRAFT_USER_CHECK(!choices.block || format.bits == 4, kInvalidArgument,
@@ -91,7 +98,7 @@ void check_choices(const QuantiseOptions& choices, bool has_samples) {
                    "it bounds what the metric loses, and there is no metric", "max-drop");
   GRAFT_USER_CHECK(!choices.max_drop || (std::isfinite(*choices.max_drop) && *choices.max_drop >= 0), kInvalidArgument,
                    "the bound is what the metric may lose, 0 or more: 0.5", "max-drop");
-  GRAFT_USER_CHECK(has_samples || choices.is_static() || !choices.max_error, kInvalidArgument,
+  GRAFT_USER_CHECK(has_samples || choices.is_static() || choices.automatic || !choices.max_error, kInvalidArgument,
                    "the error is measured with samples, and there are none", "max-error");
   GRAFT_USER_CHECK(std::isfinite(choices.search_limit) && choices.search_limit >= 0, kInvalidArgument,
                    "it is a number of seconds, 0 or more: 300", "search-limit");

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "driver/compile_options.h"
 #include "quantize/calibration_file.h"
@@ -15,7 +16,11 @@ namespace graft {
 
 class MeasuredNetwork;
 
+/// The name of the precision that is chosen by measuring.
+inline constexpr std::string_view kAutomatic = "auto";
+
 struct QuantiseOptions {
+  bool automatic = false;                              ///< the fastest precision within a bound (choose_precision)
   int bits = 8;                                        ///< of weights: 8 or 4
   std::optional<quantize::Activations> activations;    ///< nothing: static with weights of 8 bits, else floats
   std::optional<int64_t> block;                        ///< of 4 bits: elements of the reduced axis with one scale
@@ -44,8 +49,9 @@ struct QuantiseOptions {
   bool is_static() const { return format().activations == quantize::Activations::kStatic; }
 };
 
-/// Sets `weights`, `activations`, `block`, `method`, `calibration-file`, `max-error`, `max-drop`, `per-layer` or
-/// `search-limit`; false for all others. Throws invalid_argument naming the key, the value and what is allowed.
+/// Sets `precision` where it is auto, `weights`, `activations`, `block`, `method`, `calibration-file`, `max-error`,
+/// `max-drop`, `per-layer` or `search-limit`; false for all others. Throws invalid_argument naming the key, the value
+/// and what is allowed.
 bool set_choice(QuantiseOptions& choices, OptionText choice);
 
 /// Throws invalid_argument or unsupported, naming the choice, where choices do not go together, or one of them needs

@@ -43,6 +43,30 @@ std::string point_text(const CurvePoint& point, std::string_view precision) {
   return text + (point.is_met ? "\n" : "  breaks the bound\n");
 }
 
+/// The precisions that were tried, and which one was taken.
+std::string tried_text(const Report& report) {
+  std::string text = fmt::format("precision auto: {}, the fastest within the bound (*)\n", report.precision());
+  for (const TriedPrecision& row : report.tried) {
+    text += fmt::format("  {} {:<5}", row.is_chosen ? '*' : ' ', row.name);
+    if (row.milliseconds) text += fmt::format("  {:8.3g} ms", *row.milliseconds);
+    if (row.error) text += fmt::format("  error {:.2g} %", 100 * *row.error);
+    if (row.metric) text += fmt::format("  metric {:.6g}", *row.metric);
+    if (row.milliseconds && !row.is_met) text += "  breaks the bound";
+    text += row.note.empty() ? "\n" : fmt::format("  {}\n", row.note);
+  }
+  return text;
+}
+
+nlohmann::json json_of(const TriedPrecision& row) {
+  return {{"precision", row.name},
+          {"error", known(row.error)},
+          {"metric", known(row.metric)},
+          {"milliseconds", known(row.milliseconds)},
+          {"within_bound", row.is_met},
+          {"chosen", row.is_chosen},
+          {"note", row.note}};
+}
+
 /// The measured networks, the fastest first.
 std::string curve_text(const Report& report) {
   std::vector<CurvePoint> points = report.curve;
@@ -95,18 +119,21 @@ int64_t Report::count_quantised() const {
 }
 
 std::string print(const Report& report) {
-  std::string text;
+  std::string text = report.tried.empty() ? "" : tried_text(report);
   const std::string_view precision = weights_name(report.format);
   if (!report.curve.empty()) {
     text += fmt::format("  type   operands      alone      ms fp32 -> {}\n", precision);
   }
   for (const QuantisedLayer& layer : report.layers) text += layer_text(report, layer);
   if (!report.curve.empty()) text += curve_text(report);
-  text += fmt::format("{} of {} layers are {}{}; ", report.count_quantised(), report.layers.size(), precision,
-                      format_text(report.format));
-  text += report.is_measured ? fmt::format("against fp32 on {} samples: at most {:.2g} % of an output's range, "
+  text += report.layers.empty() ? fmt::format("{} ", report.floats)
+                                : fmt::format("{} of {} layers are {}{}; ", report.count_quantised(),
+                                              report.layers.size(), precision, format_text(report.format));
+  text += report.is_measured ? fmt::format("against fp32 on {} {}: at most {:.2g} % of an output's range, "
                                            "{:.1f} dB signal to noise",
-                                           report.samples, 100 * report.error, report.noise_db)
+                                           report.samples,
+                                           report.has_random_inputs ? "random inputs" : "samples", 100 * report.error,
+                                           report.noise_db)
                              : "the error is not known: measuring it needs samples";
   if (report.calibrated > 0) text += fmt::format("; ranges come from {} samples", report.calibrated);
   if (report.metric) {
@@ -134,10 +161,15 @@ std::string json_of(const Report& report) {
   }
   nlohmann::json curve = nlohmann::json::array();
   for (const CurvePoint& point : report.curve) curve.push_back(json_of(point));
+  nlohmann::json tried = nlohmann::json::array();
+  for (const TriedPrecision& row : report.tried) tried.push_back(json_of(row));
   nlohmann::json metric = nullptr;
   if (report.metric) metric = {{"fp32", *report.metric_of_f32}, {"quantized", *report.metric}};
   const bool is_static = report.format.activations == Activations::kStatic;
-  return nlohmann::json({{"weights", weights_name(report.format)},
+  return nlohmann::json({{"precision", report.precision()},
+                         {"tried", tried},
+                         {"random_inputs", report.has_random_inputs},
+                         {"weights", weights_name(report.format)},
                          {"activations", name_of(report.format.activations)},
                          {"block", report.format.bits == 4 ? nlohmann::json(report.format.block) : nullptr},
                          {"method", is_static ? nlohmann::json(name_of(report.method)) : nullptr},

@@ -46,6 +46,14 @@ struct CalibrationUse {
   std::optional<bool> same_samples;  ///< whether the error was measured with the samples that it was made from
 };
 
+/// A precision that was tried, where the fastest one was asked for.
+struct TriedPrecision {
+  std::string name;                                   ///< fp32, tf32, bf16, fp16, int8
+  std::optional<double> error, metric, milliseconds;  ///< nothing: not measured
+  bool is_met = false, is_chosen = false;
+  std::string note;                                   ///< what it is made of, or why it was not measured
+};
+
 struct Report {
   Format format;
   Method method = Method::kMse;  ///< of static activations
@@ -65,7 +73,12 @@ struct Report {
   std::string floats = "fp32";    ///< the type of what is not quantised
   std::vector<CurvePoint> curve;  ///< the network in f32, then in the order of measuring; empty: only one was made
 
+  std::vector<TriedPrecision> tried;  ///< where the fastest precision was asked for; then `layers` may be empty
+  bool has_random_inputs = false;     ///< the error is that of random inputs
+
   int64_t count_quantised() const;
+  /// int8, int4, or, where no layers are quantised, the type of floats.
+  std::string_view precision() const { return layers.empty() ? floats : weights_name(format); }
 };
 
 /// A table of the layers and the error, in text.

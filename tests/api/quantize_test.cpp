@@ -252,7 +252,7 @@ TEST_F(Learning, stays_f32_where_samples_cannot_calibrate) {
 
 TEST_F(Learning, names_what_is_missing) {
   EXPECT_NE(said("int8", {}).find("give samples of the inputs to calibrate with"), std::string::npos);
-  EXPECT_NE(said("fp32", {{"calibration-iters", "2"}}).find("it is a choice of the precision int8"), std::string::npos);
+  EXPECT_NE(said("fp32", {{"calibration-iters", "2"}}).find("a choice of the precisions int8"), std::string::npos);
   EXPECT_NE(said("int8", {{"calibration-iters", "-1"}}).find("is not a number of runs"),
             std::string::npos);
   EXPECT_NE(said("int8", {{"calibration-file", folder_.path() + "/none.json"}})

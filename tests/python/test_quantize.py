@@ -286,3 +286,38 @@ def test_the_report_has_the_shape_of_its_schema():
     for command in ("convert", "compile"):
         written = json.loads((ROOT / f"docs/schemas/{command}.json").read_text())["properties"]["quantization"]
         assert written["properties"] == schema["properties"] and written["required"] == schema["required"]
+
+
+def test_the_curve_and_what_layers_cost():
+    made = graft.quantize(model_of(), X)
+    assert made.curve == [] and all(layer.error is None for layer in made.report.layers)
+    made = graft.quantize(model_of(), X, per_layer=True)
+    assert [point.layers for point in made.curve] == [0, 2] and made.curve[1].chosen
+    assert made.curve[0].error == 0 and made.curve[1].error == made.report.error
+    for layer in made.report.layers:
+        assert layer.error > 0 and layer.milliseconds_won == layer.milliseconds_fp32 - layer.milliseconds_quantized
+    bound = 0.9 * made.report.error
+    try:
+        made = graft.quantize(model_of(), X, max_error=bound)
+    except graft.UnsupportedError as error:
+        assert "ms (fp32: " in str(error)
+    else:
+        assert made.report.error <= bound
+        assert [point for point in made.curve if point.chosen][0].error == made.report.error
+
+
+def test_the_fastest_precision_within_a_bound():
+    made = graft.quantize(model_of(), X, precision="auto", max_error=0.5, tune="off")
+    assert [row.precision for row in made.report.tried][0] == "fp32"
+    chosen, = (row for row in made.report.tried if row.chosen)
+    assert chosen.precision == made.report.precision and chosen.within_bound
+    assert np.abs(made.engine(X) - exact(X)).max() <= 0.6 * np.ptp(exact(X))
+    assert "precision auto" in str(made.report)
+    engine = graft.compile(model_of(), precision="auto", max_error=1e-9, tune="off")
+    assert engine.quantization.precision == "fp32" and len(engine.quantization.tried) == 4
+    np.testing.assert_allclose(engine(X), exact(X), rtol=1e-3, atol=1e-4)
+    with pytest.raises(graft.InvalidArgumentError, match="precision auto takes the fastest network within a bound"):
+        graft.compile(model_of(), precision="auto")
+    with pytest.raises(graft.InvalidArgumentError, match="precision is 'fp16'"):
+        graft.quantize(model_of(), X, precision="fp16")
+    assert graft.compile(model_of(), tune="off").quantization is None

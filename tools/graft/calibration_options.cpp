@@ -66,23 +66,23 @@ void CalibrationOptions::add_to(Command command) {
                       "for int8: method for ranges: mse (default), entropy, percentile or minmax")
       .one_of({"mse", "entropy", "percentile", "minmax"}).type_name("METHOD");
   command.add_option("--max-error", max_error_,
-                      "for int8 and int4: largest allowed difference from f32, as a share of an output's range:\n"
-                      "0.02; layers stay f32 until it holds")
+                      "for int8, int4 and auto: largest allowed difference from f32, as a share of an output's range:\n"
+                      "0.02; the result is the fastest of the measured networks that keep it")
       .type_name("SHARE");
   command.add_option("--metric", metric_,
                       "for int8 and int4: a function of Python, score(run) -> number, more being better, of the\n"
                       "network in f32 and of each one that is tried; `run` is a graft.Engine")
       .type_name("SCRIPT.py:FUNCTION");
   command.add_option("--max-drop", max_drop_,
-                      "largest allowed loss of the metric against f32: 0.5; layers stay f32 until it holds")
+                      "largest allowed loss of the metric against f32: 0.5; the fastest network that keeps it is taken")
       .type_name("NUMBER");
   command.add_option("--search-limit", search_limit_,
                       "limit in seconds of the search for the fastest network within a bound: then it takes the best\n"
                       "that it has")
       .in_range(0.0, 86400.0).show_default().type_name("SECONDS");
   command.add_option("--html", page_,
-                      "for int8 and int4: write a page for a browser (no network needed): error against time of the\n"
-                      "networks that were measured, and for each layer its error, the time it wins, and why it\n"
+                      "for int8, int4 and auto: write a page for a browser (no network needed): error against time\n"
+                      "of the networks that were measured, and for each layer its error, the time it wins, and why it\n"
                       "stays in floats; measures single layers")
       .type_name("FILE");
 }
@@ -94,11 +94,16 @@ void CalibrationOptions::check(const std::string& precision) const {
   if (precision.empty()) {
     if (!any) return;
     throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric, "
-                     "--max-drop and --html are for --precision int8 and int4");
+                     "--max-drop and --html are for --precision int8, int4 and auto");
+  }
+  if (precision == kAutomatic && max_error_.empty() && max_drop_.empty()) {
+    throw UsageError("--precision auto takes the fastest network within a bound: --max-error 0.01, the largest "
+                     "difference from fp32 as a share of an output's range (on --calibrate SAMPLES, or on random "
+                     "inputs), or --metric with --max-drop");
   }
   const QuantiseOptions chosen = choices(precision);
   if (const std::string fault = fault_of(chosen, !path_.empty()); !fault.empty()) throw UsageError(fault);
-  if (chosen.is_static() && path_.empty() && (file_.empty() || !std::filesystem::exists(file_))) {
+  if (!chosen.automatic && chosen.is_static() && path_.empty() && (file_.empty() || !std::filesystem::exists(file_))) {
     throw UsageError(fmt::format("--precision int8 needs samples of the inputs: --calibrate FOLDER with .npy files "
                                  "(numpy.save), or .npz files with the names of the inputs{}; or --activations "
                                  "dynamic or float, which need none",
@@ -108,7 +113,7 @@ void CalibrationOptions::check(const std::string& precision) const {
 
 QuantiseOptions CalibrationOptions::choices(const std::string& precision) const {
   QuantiseOptions choices;
-  set_choice(choices, {"weights", precision});
+  set_choice(choices, {precision == kAutomatic ? "precision" : "weights", precision});
   if (!activations_.empty()) set_choice(choices, {"activations", activations_});
   if (!block_.empty()) set_choice(choices, {"block", block_});
   choices.method = quantize::parse_method(method_);

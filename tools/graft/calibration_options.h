@@ -18,8 +18,8 @@ namespace graft {
 class CalibrationOptions {
  public:
   void add_to(Command command);
-  /// `precision` is int8, int4, or empty for another one. Throws UsageError where samples are missing, or the options
-  /// are given without int8 or int4, or do not go together.
+  /// `precision` is int8, int4, auto, or empty for another one. Throws UsageError where samples or a bound are missing,
+  /// or the options are given without one of these, or do not go together.
   void check(const std::string& precision) const;
   /// What is read, or written beside the result: samples and the calibration file; empty where not given.
   std::vector<std::string> paths() const { return {path_, file_}; }

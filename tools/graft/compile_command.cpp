@@ -187,12 +187,13 @@ void CompileCommand::compile(CompileOptions options) const {
     graph = quantised->graph;
   }
   if (last) {
+    if (quantised) options.precision = quantised->floats;
     write_stage(std::move(graph), done, *last, options);
     if (quantised) calibration.write_page(model.path(), *quantised);
     return;
   }
   const bool rounds = options.precision != Precision::kFp32;
-  if (quantised) options.precision = quantised->floats;
+  if (quantised) options.precision = quantised->floats;  // of which the report has the error
   const std::optional<Graph> imported = rounds ? std::optional(graph) : std::nullopt;
   const Compiled compiled = graft::compile_from(std::move(graph), done, options);
   report(options, "save", path);
@@ -255,6 +256,7 @@ Examples:
   graft compile model.onnx --precision int8 --calibrate samples/ --max-error 0.02
   graft compile model.onnx --precision int8 --activations dynamic        without samples
   graft compile model.onnx --precision int4 --block 128                  weights alone
+  graft compile model.onnx --precision auto --max-error 0.01             the fastest within the bound
   graft compile model.onnx --compile-to passes -o model.txt     edit the graph, and
   graft compile model.txt --compile-from passes -o model.graft  compile it
   graft compile model.onnx --compile-to plan -o choices.txt     edit a schedule, and

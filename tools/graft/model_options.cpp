@@ -14,6 +14,7 @@
 #include "console.h"
 #include "driver/compile.h"
 #include "driver/load.h"
+#include "driver/quantize_options.h"
 #include "quantize/format.h"
 #include "signature.h"
 #include "target/cpus.h"
@@ -45,6 +46,9 @@ std::string compiled_size(const Engine& engine, const std::string& name) {
 
 /// The flags of shapes are called `--shapes`, their keys `shape`.
 std::string_view plural_of(std::string_view key) { return key.ends_with("shape") ? "s" : ""; }
+
+/// Precisions that are made by measuring.
+bool is_quantised_precision(std::string_view value) { return quantize::parse_weights(value) || value == kAutomatic; }
 
 /// Choices that say how a plan runs.
 bool runs_a_plan(std::string_view key) { return key == "device" || key == "threads"; }
@@ -228,7 +232,7 @@ bool ModelOptions::is_plan() const { return path().ends_with(".graft") || graft:
 
 std::string ModelOptions::quantised_precision() const {
   for (const auto& [key, value] : choices_) {
-    if (key == "precision" && quantize::parse_weights(value)) return value;
+    if (key == "precision" && is_quantised_precision(value)) return value;
   }
   return "";
 }
@@ -237,7 +241,7 @@ CompileOptions ModelOptions::compile_options() const {
   check_repetition();
   CompileOptions options;
   for (const auto& [key, value] : choices_) {
-    if (takes_quantised_ && key == "precision" && quantize::parse_weights(value)) continue;
+    if (takes_quantised_ && key == "precision" && is_quantised_precision(value)) continue;
     try {
       set_option(options, {key, value});
     } catch (const Error& error) {

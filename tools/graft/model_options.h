@@ -24,7 +24,7 @@ class ModelOptions {
   void add_choices(Command command);
   /// Adds what a graph without outputs of its own is asked for.
   void add_outputs(Command command);
-  /// Lets --precision be int8 or int4, which the command makes itself: then quantised_precision() names it, and
+  /// Lets --precision be int8, int4 or auto, which the command makes itself: then quantised_precision() names it, and
   /// compile_options() has f32. Empty: another precision.
   void take_quantised() { takes_quantised_ = true; }
   std::string quantised_precision() const;

@@ -76,6 +76,24 @@ std::string curve_picture(const json& report) {
   return with_axes("curve", shapes, "milliseconds of a run", "error");
 }
 
+/// The precisions that were tried, where the fastest one was asked for.
+std::string tried_table(const json& report) {
+  std::string rows;
+  for (const json& row : report.at("tried")) {
+    const double error = number_at(row, "error"), time = number_at(row, "milliseconds");
+    const bool is_chosen = row.at("chosen").get<bool>();
+    const std::string note = text_at(row, "note");
+    const std::string verdict = is_chosen                                             ? "chosen"
+                                : time >= 0 && !row.at("within_bound").get<bool>() ? "breaks the bound"
+                                                                                      : "";
+    rows += fmt::format("<tr{}><td class=\"word\">{}</td>{}{}<td class=\"word\">{}</td><td>{}</td></tr>\n",
+                        is_chosen ? " class=\"slow\"" : "", safe(text_at(row, "precision")),
+                        number_cell(time, fmt::format("{:.4g}", time)), number_cell(error, percent(error)), verdict,
+                        safe(note));
+  }
+  return rows.empty() ? "" : html_table("tried", {"precision", "#ms", "#error", "", ""}, rows);
+}
+
 std::string networks_table(const json& report) {
   std::string rows;
   for (const json& point : report.at("curve")) {
@@ -113,6 +131,7 @@ std::string won_cell(const json& layer, double largest) {
 
 std::string layers_table(const json& report) {
   const json& layers = report.at("layers");
+  if (layers.empty()) return "";
   const double error = most(layers, "error");
   double won = 0;
   for (const json& layer : layers) {
@@ -140,16 +159,22 @@ std::string layers_table(const json& report) {
 std::string heading(const std::string& name, const json& report) {
   size_t quantised = 0;
   for (const json& layer : report.at("layers")) quantised += layer.at("precision") == report.at("weights") ? 1 : 0;
-  std::string html = fmt::format("<h1>{}</h1>\n<p>{} of {} layers are {}</p>\n<dl>\n", safe(name), quantised,
-                                 report.at("layers").size(), safe(text_at(report, "weights")));
+  const std::string precision = text_at(report, "precision");
+  std::string html = fmt::format("<h1>{}</h1>\n<p>{}{}</p>\n<dl>\n", safe(name),
+                                 report.at("layers").empty()
+                                     ? "" : fmt::format("{} of {} layers are ", quantised, report.at("layers").size()),
+                                 safe(precision));
   const auto fact = [&](std::string_view what, const std::string& shown) {
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", what, safe(shown));
   };
-  fact("activations", text_at(report, "activations"));
-  fact("others", text_at(report, "floats"));
+  if (!report.at("layers").empty()) {
+    fact("activations", text_at(report, "activations"));
+    fact("others", text_at(report, "floats"));
+  }
   if (report.at("error").is_number()) {
-    fact("error", fmt::format("{} of an output's range at most, on {} samples", percent(number_at(report, "error")),
-                              report.at("samples").dump()));
+    fact("error", fmt::format("{} of an output's range at most, on {} {}", percent(number_at(report, "error")),
+                              report.at("samples").dump(),
+                              report.at("random_inputs").get<bool>() ? "random inputs" : "samples"));
   }
   if (number_at(report, "max_error") > 0) fact("bound", percent(number_at(report, "max_error")));
   for (const json& point : report.at("curve")) {
@@ -173,7 +198,9 @@ std::string quantization_page(const std::string& name, const json& report) {
       "range; operands: signal to noise of its rounded input and weights.", layers_table(report));
   const std::string both = pictures.empty() ? networks
                                             : "<div class=\"pictures\">\n" + pictures + networks + "</div>\n";
-  return html_page(name, heading(name, report) + both + layers);
+  const std::string tried = html_section("Precisions", "The fastest one within the bound is taken.",
+                                         tried_table(report));
+  return html_page(name, heading(name, report) + tried + both + layers);
 }
 
 }  // namespace graft
