@@ -414,6 +414,8 @@ typedef struct graft_quantized graft_quantized;
  *                         its time
  *   max-drop   0.5        the same for what the metric may lose against the model in f32
  *   search-limit  300     seconds after which the search takes the best that it has
+ *   smooth     auto | off  with samples, outlying channels of activations are moved into the weights that read them
+ *                         (SmoothQuant), if less noise remains (auto)
  *   per-layer  0 | 1      measure what each layer adds to the error and wins also without a bound (0)
  * `progress` may be NULL; it is called before each batch. */
 GRAFT_API graft_status graft_quantize(const char* path, const void* bytes, size_t byte_count,

@@ -92,6 +92,8 @@ class QuantizationReport:
         self.precision: str = facts["precision"]
         #: the precisions that precision="auto" tried, fp32 first
         self.tried = [TriedPrecision(**row) for row in facts["tried"]]
+        #: activations whose outlying channels were moved into weights (SmoothQuant)
+        self.smoothed: int = facts["smoothed"]
         self._facts = facts
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,8 +160,9 @@ class Quantized:
 def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None = None, weights: Weights = "int8",
              activations: Activations | None = None, block: int | None = None, method: Method | None = None,
              max_error: float | None = None, metric: Callable[[Engine], Any] | None = None,
-             max_drop: float | None = None, search_limit: float | None = None, per_layer: bool = False,
-             batches: int = 0, calibration_file: Path | None = None, output: Path | None = None,
+             max_drop: float | None = None, search_limit: float | None = None, smooth: bool = True,
+             per_layer: bool = False, batches: int = 0, calibration_file: Path | None = None,
+             output: Path | None = None,
              dims: Mapping[str, int | Sequence[int]] | None = None,
              shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", tune: Tune = "fast",
              threads: int = 0, target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (),
@@ -192,6 +195,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     max_drop   largest allowed loss of the metric against fp32: 0.5. The fastest network that keeps it is the result
     search_limit
                seconds after which the search for the fastest one takes the best that it has (300)
+    smooth     moves outlying channels of activations into the weights that read them (SmoothQuant), if `data` shows
+               that less noise remains
     per_layer  measures what each layer adds to the error and wins also without a bound
     batches    limit of the number of batches; 0: all
     calibration_file
@@ -224,6 +229,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     choices += [(key, repr(arguments.number(key.replace("-", "_"), value)))
                 for key, value in (("max-error", max_error), ("max-drop", max_drop), ("search-limit", search_limit))
                 if value is not None]
+    if not smooth:
+        choices.append(("smooth", "off"))
     if per_layer:
         choices.append(("per-layer", "1"))
     folder = keras_file.exported(model) if keras_file.is_keras(model) else None

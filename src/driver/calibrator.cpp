@@ -2,6 +2,7 @@
 #include "driver/calibrator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -33,9 +34,25 @@ CalibratedTensor calibrated(const Histogram& histogram, const quantize::Range& r
 
 }  // namespace
 
-Calibrator::Calibrator(const Graph& graph, const quantize::Places& places, const CompileOptions& options)
+Calibrator::Calibrator(const Graph& graph, const quantize::Places& places, const CompileOptions& options,
+                       const std::vector<ValueId>& by_channel)
     : network_(watch(graph, places, options)),
-      threads_(options.threads > 0 ? options.threads : available_threads()) {}
+      threads_(options.threads > 0 ? options.threads : available_threads()) {
+  std::set<std::string, std::less<>> names;
+  for (const ValueId value : by_channel) names.insert(graph.value(value).name);
+  for (Watched& each : watched_) each.by_channel = names.contains(each.name);
+}
+
+void Calibrator::Watched::add(const TensorData& tensor) {
+  const std::span<const float> elements = tensor.as<float>();
+  histogram.add(elements);
+  if (!by_channel || elements.empty()) return;
+  const auto channels = static_cast<size_t>(tensor.shape().back());
+  magnitudes.resize(channels, 0);
+  for (size_t row = 0; row < elements.size(); row += channels) {
+    for (size_t c = 0; c < channels; ++c) magnitudes[c] = std::max(magnitudes[c], std::fabs(elements[row + c]));
+  }
+}
 
 std::unique_ptr<MeasuredNetwork> Calibrator::watch(const Graph& graph, const quantize::Places& places,
                                                    const CompileOptions& options) {
@@ -59,9 +76,17 @@ const std::vector<TensorData>& Calibrator::run(const std::vector<TensorData>& in
   const std::vector<TensorData>& results = network_->run(inputs);
   call_in_parallel(watched_.size(), threads_, [&](size_t n) {
     Watched& each = watched_[n];
-    each.histogram.add((each.is_input ? inputs : results)[each.number].as<float>());
+    each.add((each.is_input ? inputs : results)[each.number]);
   });
   return results;
+}
+
+std::map<std::string, std::vector<float>, std::less<>> Calibrator::magnitudes() const {
+  std::map<std::string, std::vector<float>, std::less<>> found;
+  for (const Watched& each : watched_) {
+    if (each.by_channel) found[each.name] = each.magnitudes;
+  }
+  return found;
 }
 
 CalibratedTensors Calibrator::ranges(quantize::Method method, const quantize::Calibration* known,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/stopwatch.h"
 #include "driver/choose_precision.h"
@@ -119,10 +121,18 @@ std::vector<TensorData> random_run(const Graph& graph) {
 /// Makes and measures networks of which some layers stay f32.
 class Search {
  public:
-  Search(Graph graph, const CalibrationData& data, const QuantiseOptions& choices, const CompileOptions& options)
-      : graph_(std::move(graph)), form_(graph_), data_(data), choices_(choices), options_(options) {}
+  Search(Graph graph, const CalibrationData& data, const QuantiseOptions& choices, const CompileOptions& options,
+         const std::string& network, const Smoothed& smoothed)
+      : graph_(std::move(graph)),
+        form_(graph_),
+        data_(data),
+        choices_(choices),
+        options_(options),
+        finder_(graph_, form_, data_, choices_, options_, network, smoothed),
+        smoothed_(smoothed.scales.size()) {}
 
-  QuantisedModel run() {
+  /// Finds the ranges, and measures the network with all layers quantised.
+  void prepare() {
     check_any(quantize::find_places(graph_, {}, format_), format_);
     if (choices_.is_static()) finder_.open();
     places_ = quantize::find_places(graph_, finder_.left_out(), format_);
@@ -132,17 +142,47 @@ class Search {
       finder_.find(places_);
       for (const auto& [name, tensor] : finder_.ranges()) quantisers_[name] = quantize::affine_of(tensor.range);
     }
+    all_ = try_with({});
+  }
+
+  /// Signal to noise of the network with all layers quantised.
+  double noise_db() const { return all_.model.report.noise_db; }
+
+  /// The scales that move outliers of activations into weights; empty where there are none, or no samples.
+  quantize::Smoothing smoothing() {
+    quantize::Smoothing smoothing;
+    for (const auto& [name, magnitudes] : choices_.is_static() ? finder_.magnitudes() : magnitudes_of_rows()) {
+      std::vector<int> exponents = quantize::smoothing_of(graph_, graph_.find_value(name), magnitudes);
+      if (!exponents.empty()) smoothing[name] = std::move(exponents);
+    }
+    return smoothing;
+  }
+
+  QuantisedModel finish(double plain_noise_db = std::numeric_limits<double>::quiet_NaN()) {
+    plain_noise_db_ = plain_noise_db;
+    all_.model.report.smoothed = smoothed_, all_.model.report.plain_noise_db = plain_noise_db;
     const bool has_bound = choices_.max_error || choices_.max_drop;
-    Tried all = try_with({});
     const bool is_searched = reference_ && (has_bound || choices_.per_layer);
-    QuantisedModel made = is_searched ? within_budget(std::move(all)) : std::move(all.model);
+    QuantisedModel made = is_searched ? within_budget(std::move(all_)) : std::move(all_.model);
     std::vector<std::string> kept;
     for (const auto& [layer, reason] : kept_) kept.push_back(layer);
-    finder_.write_kept(kept);
+    finder_.finish(kept);
     return made;
   }
 
  private:
+  /// Of activations that have no ranges.
+  std::map<std::string, std::vector<float>, std::less<>> magnitudes_of_rows() {
+    Places watched;
+    const std::vector<ValueId> activations = quantize::smoothable(graph_, places_);
+    for (const ValueId value : activations) watched.ranges[value] = value;
+    if (activations.empty()) return {};
+    Calibrator calibrator(graph_, watched, options_, activations);
+    for_each_run(data_, form_, options_, "looking at channels",
+                 [&](const std::vector<TensorData>& inputs) { calibrator.run(inputs); });
+    return calibrator.magnitudes();
+  }
+
   void measure_f32() {
     if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
     if (choices_.metric) metric_of_f32_ = metric_of(*reference_, "in f32");
@@ -177,6 +217,7 @@ class Search {
     left_out.insert(kept.begin(), kept.end());
     Tried made{{.graph = graph_, .report = {.format = format_, .method = finder_.method(), .layers = {}}}, nullptr};
     Report& report = made.model.report;
+    report.smoothed = smoothed_, report.plain_noise_db = plain_noise_db_;
     const Places places = quantize::find_places(made.model.graph, left_out, format_);
     const auto noise = quantize::insert(made.model.graph, places, quantisers_, format_);
     for (const Place& place : places.nodes) {
@@ -412,7 +453,10 @@ class Search {
   const QuantiseOptions& choices_;
   const CompileOptions& options_;
   const quantize::Format format_ = choices_.format();
-  RangeFinder finder_{graph_, form_, data_, choices_, options_};
+  RangeFinder finder_;
+  const size_t smoothed_;  ///< activations
+  double plain_noise_db_ = std::numeric_limits<double>::quiet_NaN();
+  Tried all_;  ///< the network with all layers quantised
   Places places_;  ///< of the network with all layers that can be quantised
   quantize::Quantisers quantisers_;
   std::unique_ptr<MeasuredNetwork> reference_;
@@ -427,6 +471,16 @@ class Search {
   bool all_is_met_ = false;                      ///< the bound, with all layers quantised
   LeftOut kept_;                                 ///< layers that stay in floats in the result
 };
+
+/// The scales that the calibration file has of this network.
+Smoothed recorded_smoothing(const QuantiseOptions& choices, const std::string& network) {
+  const std::string& file = choices.calibration_file;
+  if (file.empty() || choices.learned || !std::filesystem::exists(file)) return {};
+  for (const quantize::Calibration& each : quantize::parse_calibrations(read_text_file(file), file)) {
+    if (each.network == network) return {each.smoothed, true};
+  }
+  return {};
+}
 
 void check(const Graph& graph, const CalibrationData& data, const QuantiseOptions& choices) {
   check_choices(choices, static_cast<bool>(data));
@@ -451,7 +505,19 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   check(imported, data, choices);
   Graph graph = imported;
   quantize::prepare(graph, {.cancelled = options.cancelled});
-  return Search(std::move(graph), data, choices, options).run();
+  const std::string network = choices.calibration_file.empty() ? "" : quantize::hash_of(graph);
+  const Smoothed recorded = recorded_smoothing(choices, network);
+  if (!recorded.scales.empty()) quantize::smooth(graph, recorded.scales, choices.calibration_file);
+  Search plain(graph, data, choices, options, network, recorded);
+  plain.prepare();
+  const bool may_smooth = data && choices.smooths && choices.bits == 8 && !choices.learned && recorded.scales.empty() &&
+                          choices.format().activations != quantize::Activations::kFloat;
+  const Smoothed found{may_smooth ? plain.smoothing() : quantize::Smoothing(), false};
+  if (found.scales.empty()) return plain.finish();
+  quantize::smooth(graph, found.scales, "smooth");
+  Search smoothed(std::move(graph), data, choices, options, network, found);
+  smoothed.prepare();
+  return smoothed.noise_db() > plain.noise_db() ? smoothed.finish(plain.noise_db()) : plain.finish();
 }
 
 bool is_quantised(const Graph& imported) {

@@ -67,6 +67,10 @@ bool set_choice(QuantiseOptions& choices, OptionText choice) {
     GRAFT_USER_CHECK(choice.value == "0" || choice.value == "1", kInvalidArgument,
                      fmt::format("'{}' is not 0 or 1", choice.value), "per-layer");
     choices.per_layer = choice.value == "1";
+  } else if (choice.key == "smooth") {
+    GRAFT_USER_CHECK(choice.value == "auto" || choice.value == "off", kInvalidArgument,
+                     fmt::format("'{}' is not auto or off", choice.value), "smooth");
+    choices.smooths = choice.value == "auto";
   } else if (choice.key == "search-limit") {
     choices.search_limit = number_of(choice, "a number of seconds");
   } else {

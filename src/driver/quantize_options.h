@@ -37,6 +37,9 @@ struct QuantiseOptions {
   /// that is tried, all compiled for this processor, by the thread that quantises. May throw, which ends quantising.
   std::function<double(const MeasuredNetwork&)> metric;
   std::optional<double> max_drop;  ///< the most that the metric may lose against f32; 0 or more
+  /// Whether scales of outlying channels may move from activations into weights (quantize::smooth), if samples show
+  /// that less noise remains.
+  bool smooths = true;
   /// Whether single layers are measured also where no bound is to be kept.
   bool per_layer = false;
   double search_limit = 300;  ///< seconds after which a search for the bound takes the best that it has
@@ -50,8 +53,8 @@ struct QuantiseOptions {
 };
 
 /// Sets `precision` where it is auto, `weights`, `activations`, `block`, `method`, `calibration-file`, `max-error`,
-/// `max-drop`, `per-layer` or `search-limit`; false for all others. Throws invalid_argument naming the key, the value
-/// and what is allowed.
+/// `max-drop`, `smooth`, `per-layer` or `search-limit`; false for all others. Throws invalid_argument naming the key,
+/// the value and what is allowed.
 bool set_choice(QuantiseOptions& choices, OptionText choice);
 
 /// Throws invalid_argument or unsupported, naming the choice, where choices do not go together, or one of them needs

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -41,13 +42,16 @@ bool leave_out_unknown(const Graph& graph, const Places& places, const Calibrati
 }  // namespace
 
 RangeFinder::RangeFinder(const Graph& graph, const SampleForm& form, const CalibrationData& data,
-                         const QuantiseOptions& choices, const CompileOptions& options)
+                         const QuantiseOptions& choices, const CompileOptions& options, std::string network,
+                         Smoothed smoothed)
     : graph_(graph),
       form_(form),
       data_(data),
       choices_(choices),
       options_(options),
-      method_(choices.method.value_or(quantize::Method::kMse)) {}
+      method_(choices.method.value_or(quantize::Method::kMse)),
+      network_(std::move(network)),
+      smoothed_(std::move(smoothed)) {}
 
 void RangeFinder::open() {
   if (!choices_.calibration_file.empty()) read_calibration();
@@ -59,9 +63,8 @@ void RangeFinder::open() {
 
 void RangeFinder::read_calibration() {
   const std::string& file = choices_.calibration_file;
-  network_ = quantize::hash_of(graph_);
   use_ = quantize::CalibrationUse{.file = file};
-  if (choices_.learned) return;
+  if (choices_.learned || (!smoothed_.scales.empty() && !smoothed_.is_recorded)) return;
   if (!std::filesystem::exists(file)) {
     GRAFT_USER_CHECK(data_, kInvalidArgument, "there is no such file, and there are no samples to make it from", file);
     check_writable(file);
@@ -116,11 +119,14 @@ void RangeFinder::find(const Places& places) {
 }
 
 void RangeFinder::calibrate(const Places& places) {
-  Calibrator calibrator(graph_, places, options_);
+  const bool may_smooth = choices_.smooths && smoothed_.scales.empty() && !known_;
+  Calibrator calibrator(graph_, places, options_,
+                        may_smooth ? quantize::smoothable(graph_, places) : std::vector<ValueId>());
   const SampleCount count =
       for_each_run(data_, form_, options_, "calibrating",
                    [&](const std::vector<TensorData>& inputs) { calibrator.run(inputs); });
   ranges_ = calibrator.ranges(method_, known_ ? &*known_ : nullptr, data_.where);
+  magnitudes_ = calibrator.magnitudes();
   for (const auto& [name, tensor] : ranges_) {
     if (use_ && known_ && !known_->tensors.contains(name)) use_->missing.push_back(name);
   }
@@ -129,7 +135,8 @@ void RangeFinder::calibrate(const Places& places) {
                      .samples = count.samples,
                      .network = network_,
                      .data = fmt::format("{:016x}", count.hash),
-                     .tensors = ranges_});
+                     .tensors = ranges_,
+                     .smoothed = smoothed_.scales});
 }
 
 /// A file of this network has all of its ranges, unless somebody has edited it.
@@ -145,6 +152,10 @@ void RangeFinder::check_complete(const Places& places) const {
 void RangeFinder::write_calibration(const Calibration& made) {
   made_ = made;
   use_->written = true, use_->samples = made.samples;
+  if (smoothed_.scales.empty()) write();
+}
+
+void RangeFinder::write() const {
   std::vector<Calibration> all;
   if (std::filesystem::exists(use_->file)) all = quantize::parse_calibrations(read_text_file(use_->file), use_->file);
   std::erase_if(all, [&](const Calibration& each) { return each.is_foreign() || each.network == made_->network; });
@@ -157,11 +168,10 @@ std::optional<bool> RangeFinder::are_its_samples(uint64_t hash) const {
   return known_->data == fmt::format("{:016x}", hash);
 }
 
-void RangeFinder::write_kept(const std::vector<std::string>& layers) {
-  if (!made_ || !choices_.max_error) return;
-  made_->max_error = choices_.max_error;
-  made_->kept = layers;
-  write_calibration(*made_);
+void RangeFinder::finish(const std::vector<std::string>& kept) {
+  if (!made_ || (!choices_.max_error && smoothed_.scales.empty())) return;
+  if (choices_.max_error) made_->max_error = choices_.max_error, made_->kept = kept;
+  write();
 }
 
 }  // namespace graft

@@ -19,15 +19,24 @@ namespace graft {
 /// The reason of a layer that stays f32 so that a bound holds.
 inline constexpr std::string_view kLeftOutForBound = "left out to keep the bound";
 
+/// Scales that a network's activations were divided by.
+struct Smoothed {
+  quantize::Smoothing scales;
+  bool is_recorded = false;  ///< in the calibration file that is there; else this call has found them
+};
+
 /// Reads and writes the calibration file, and calibrates. All references outlive it.
 class RangeFinder {
  public:
+  /// `network`: the hash of the network as it was prepared, where there is a calibration file; `smoothed`: what was
+  /// done to it since.
   RangeFinder(const Graph& graph, const SampleForm& form, const CalibrationData& data, const QuantiseOptions& choices,
-              const CompileOptions& options);
+              const CompileOptions& options, std::string network, Smoothed smoothed);
 
   /// Reads the file that is there, and refuses one that is stale; says which nodes have no ranges.
   void open();
-  /// Finds the ranges of the activations at these places, and writes the file where it is not there.
+  /// Finds the ranges of the activations at these places, and writes the file where it is not there; of a network that
+  /// was smoothed only finish() does.
   void find(const quantize::Places& places);
 
   /// Nodes without ranges, and those that a bound of the file keeps in f32.
@@ -38,8 +47,10 @@ class RangeFinder {
   const std::optional<quantize::CalibrationUse>& use() const { return use_; }
   /// Compares the samples that measured the error with those of the file.
   std::optional<bool> are_its_samples(uint64_t hash) const;
-  /// Adds the layers that stay f32 for the bound to the file, where this call has written it.
-  void write_kept(const std::vector<std::string>& layers);
+  /// What channels of the activations that can be smoothed have reached, where samples were run for find().
+  const std::map<std::string, std::vector<float>, std::less<>>& magnitudes() const { return magnitudes_; }
+  /// Writes the file where this call makes it, with the layers that stay f32 for the bound.
+  void finish(const std::vector<std::string>& kept);
 
  private:
   void read_calibration();
@@ -48,6 +59,7 @@ class RangeFinder {
   void check_complete(const quantize::Places& places) const;
   void calibrate(const quantize::Places& places);
   void write_calibration(const quantize::Calibration& made);
+  void write() const;
 
   const Graph& graph_;
   const SampleForm& form_;
@@ -55,7 +67,9 @@ class RangeFinder {
   const QuantiseOptions& choices_;
   const CompileOptions& options_;
   quantize::Method method_;
-  std::string network_;                          ///< its hash, where there is a calibration file
+  const std::string network_;
+  const Smoothed smoothed_;
+  std::map<std::string, std::vector<float>, std::less<>> magnitudes_;
   std::optional<quantize::Calibration> known_;   ///< of the calibration file that is there
   std::optional<quantize::Calibration> made_;    ///< what was written to it
   std::optional<quantize::CalibrationUse> use_;

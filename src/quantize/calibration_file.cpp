@@ -52,6 +52,22 @@ CalibratedTensor parse_tensor(const nlohmann::json& object, const std::string& n
   return tensor;
 }
 
+/// Exponents by activation; smooth() judges whether they fit the network.
+Smoothing parse_smoothing(const nlohmann::json& document, const std::string& where) {
+  using Type = nlohmann::json::value_t;
+  Smoothing smoothing;
+  for (const auto& [name, list] : member(document, "smoothed", Type::object, where).items()) {
+    std::vector<int>& exponents = smoothing[name];
+    if (!list.is_array()) refuse(where, fmt::format("the scales of '{}' are no list", name));
+    for (const auto& each : list) {
+      const double exponent = each.is_number() ? each.get<double>() : 1e9;
+      if (!(std::fabs(exponent) <= 64)) refuse(where, fmt::format("a scale of '{}' is no exponent", name));
+      exponents.push_back(static_cast<int>(exponent));
+    }
+  }
+  return smoothing;
+}
+
 /// What a calibration of one network found.
 Calibration parse_network(const nlohmann::json& document, const std::string& where) {
   using Type = nlohmann::json::value_t;
@@ -67,6 +83,7 @@ Calibration parse_network(const nlohmann::json& document, const std::string& whe
   for (const auto& [name, tensor] : member(document, "tensors", Type::object, where).items()) {
     calibration.tensors.emplace(name, parse_tensor(tensor, name, where));
   }
+  if (document.contains("smoothed")) calibration.smoothed = parse_smoothing(document, where);
   if (!document.contains("max_error")) return calibration;
   calibration.max_error = number(document, "max_error", where);
   if (!(*calibration.max_error > 0)) refuse(where, "its bound of the error is not above 0");
@@ -145,6 +162,7 @@ nlohmann::ordered_json json_of(const Calibration& calibration) {
                                      {"network", calibration.network},
                                      {"data", calibration.data},
                                      {"tensors", tensors}};
+  if (!calibration.smoothed.empty()) document["smoothed"] = calibration.smoothed;
   if (calibration.max_error) document["max_error"] = *calibration.max_error, document["kept"] = calibration.kept;
   return document;
 }

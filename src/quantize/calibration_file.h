@@ -12,6 +12,7 @@
 
 #include "graph/graph.h"
 #include "quantize/ranges.h"
+#include "quantize/smooth.h"
 
 namespace graft::quantize {
 
@@ -32,6 +33,7 @@ struct Calibration {
   /// Layers that had to stay f32 for the error to be within a bound, with these samples.
   std::vector<std::string> kept = {};
   std::optional<double> max_error = {};  ///< that bound
+  Smoothing smoothed = {};  ///< what was done to the network before: ranges are of what it makes then
 
   /// Whether it came from TensorRT, which stamps nothing, and calibrates tensors that this network may not have.
   bool is_foreign() const { return !method; }
@@ -41,8 +43,8 @@ struct Calibration {
 std::string hash_of(const Graph& graph);
 
 /// JSON: {"format": "graft calibration 1", "method", "samples", "network", "data", "tensors": {name: {low, high,
-/// noise}}}, with a bound "max_error" and "kept": [names]; of several networks, as the parts of a divided model are,
-/// {"format", "networks": [{"method", ...}]}.
+/// noise}}}, with a bound "max_error" and "kept": [names], with SmoothQuant "smoothed": {name: [exponents]}; of several
+/// networks, as the parts of a divided model are, {"format", "networks": [{"method", ...}]}.
 std::string print(std::span<const Calibration> calibrations);
 /// Reads that, at least one, or the text of TensorRT's caches: a line `TRT-8501-EntropyCalibration2`, then
 /// `name: 3c010a14` for each tensor, the big-endian bits of the scale of symmetric s8, which stands for the range from

@@ -139,6 +139,10 @@ std::string print(const Report& report) {
   if (report.metric) {
     text += fmt::format("\nmetric: {:.6g}, and {:.6g} in fp32", *report.metric, *report.metric_of_f32);
   }
+  if (report.smoothed > 0) {
+    text += fmt::format("\nSmoothQuant: outlying channels of {} activations are moved into weights", report.smoothed);
+    if (!std::isnan(report.plain_noise_db)) text += fmt::format("; {:.1f} dB without that", report.plain_noise_db);
+  }
   if (report.left_out > 0) {
     text += fmt::format("\n{} samples at the end were left out: the network takes a fixed number at a time",
                         report.left_out);
@@ -182,6 +186,8 @@ std::string json_of(const Report& report) {
                          {"noise_db", report.is_measured ? finite(report.noise_db) : nullptr},
                          {"metric", metric},
                          {"calibration", report.calibration ? json_of(*report.calibration) : nullptr},
+                         {"smoothed", report.smoothed},
+                         {"noise_db_unsmoothed", finite(report.plain_noise_db)},
                          {"max_error", known(report.max_error)},
                          {"floats", report.floats},
                          {"curve", curve},

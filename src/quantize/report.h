@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,6 +74,10 @@ struct Report {
   std::string floats = "fp32";    ///< the type of what is not quantised
   std::vector<CurvePoint> curve;  ///< the network in f32, then in the order of measuring; empty: only one was made
 
+  /// Activations whose outlying channels were moved into weights (smooth()), and the signal to noise without that (NaN:
+  /// not measured).
+  size_t smoothed = 0;
+  double plain_noise_db = std::numeric_limits<double>::quiet_NaN();
   std::vector<TriedPrecision> tried;  ///< where the fastest precision was asked for; then `layers` may be empty
   bool has_random_inputs = false;     ///< the error is that of random inputs
 
