@@ -416,6 +416,8 @@ typedef struct graft_quantized graft_quantized;
  *   search-limit  300     seconds after which the search takes the best that it has
  *   smooth     auto | off  with samples, outlying channels of activations are moved into the weights that read them
  *                         (SmoothQuant), if less noise remains (auto)
+ *   rounding   auto | nearest   of int4 with samples: so that the products of the samples stay near (GPTQ), or to the
+ *                         nearest codes (auto)
  *   per-layer  0 | 1      measure what each layer adds to the error and wins also without a bound (0)
  * `progress` may be NULL; it is called before each batch. */
 GRAFT_API graft_status graft_quantize(const char* path, const void* bytes, size_t byte_count,

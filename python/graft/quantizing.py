@@ -19,6 +19,7 @@ from .errors import InvalidArgumentError
 Method = Literal["mse", "entropy", "percentile", "minmax"]
 Weights = Literal["int8", "int4"]
 Activations = Literal["static", "dynamic", "float"]
+Rounding = Literal["auto", "nearest"]
 
 
 class QuantizedLayer(NamedTuple):
@@ -94,6 +95,7 @@ class QuantizationReport:
         self.tried = [TriedPrecision(**row) for row in facts["tried"]]
         #: activations whose outlying channels were moved into weights (SmoothQuant)
         self.smoothed: int = facts["smoothed"]
+        self.rounded_by_samples: int = facts["rounded_by_samples"]  #: matrices of int4
         self._facts = facts
 
     def as_dict(self) -> dict[str, Any]:
@@ -161,8 +163,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
              activations: Activations | None = None, block: int | None = None, method: Method | None = None,
              max_error: float | None = None, metric: Callable[[Engine], Any] | None = None,
              max_drop: float | None = None, search_limit: float | None = None, smooth: bool = True,
-             per_layer: bool = False, batches: int = 0, calibration_file: Path | None = None,
-             output: Path | None = None,
+             rounding: Rounding = "auto", per_layer: bool = False, batches: int = 0,
+             calibration_file: Path | None = None, output: Path | None = None,
              dims: Mapping[str, int | Sequence[int]] | None = None,
              shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", tune: Tune = "fast",
              threads: int = 0, target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (),
@@ -197,6 +199,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
                seconds after which the search for the fastest one takes the best that it has (300)
     smooth     moves outlying channels of activations into the weights that read them (SmoothQuant), if `data` shows
                that less noise remains
+    rounding   of int4, with data: "auto" rounds weights so that the products of the samples stay near (GPTQ);
+               "nearest" takes the nearest codes
     per_layer  measures what each layer adds to the error and wins also without a bound
     batches    limit of the number of batches; 0: all
     calibration_file
@@ -231,6 +235,7 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
                 if value is not None]
     if not smooth:
         choices.append(("smooth", "off"))
+    choices.append(("rounding", arguments.text("rounding", str(rounding))))
     if per_layer:
         choices.append(("per-layer", "1"))
     folder = keras_file.exported(model) if keras_file.is_keras(model) else None

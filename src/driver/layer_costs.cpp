@@ -120,9 +120,10 @@ std::vector<double> times_of(const Layers& layers, const Graph& graph, const Eng
 
 std::vector<std::optional<double>> errors_of(const Graph& graph, const quantize::Places& places,
                                              const quantize::Quantisers& quantisers, const quantize::Format& format,
+                                             const quantize::RoundedWeights& rounded,
                                              const std::vector<std::vector<TensorData>>& runs,
                                              const CompileOptions& options, const std::function<bool()>& has_time) {
-  quantize::GatedNetwork gated = quantize::gate(graph, places, quantisers, format);
+  quantize::GatedNetwork gated = quantize::gate(graph, places, quantisers, format, rounded);
   const size_t layers = gated.layers.size();
   MeasuredNetwork network(std::move(gated.graph), options);
   std::vector<std::vector<TensorData>> expected;

@@ -35,6 +35,7 @@ std::vector<double> times_of(const Layers& layers, const Graph& graph, const Eng
 /// `cancelled`.
 std::vector<std::optional<double>> errors_of(const Graph& graph, const quantize::Places& places,
                                              const quantize::Quantisers& quantisers, const quantize::Format& format,
+                                             const quantize::RoundedWeights& rounded,
                                              const std::vector<std::vector<TensorData>>& runs,
                                              const CompileOptions& options, const std::function<bool()>& has_time);
 

@@ -18,6 +18,7 @@
 #include "driver/choose_precision.h"
 #include "driver/layer_costs.h"
 #include "driver/range_finder.h"
+#include "driver/round_weights.h"
 #include "graph/evaluate_graph.h"
 #include "passes/edit.h"
 #include "quantize/budget.h"
@@ -142,6 +143,9 @@ class Search {
       finder_.find(places_);
       for (const auto& [name, tensor] : finder_.ranges()) quantisers_[name] = quantize::affine_of(tensor.range);
     }
+    if (format_.bits == 4 && data_ && choices_.rounds_by_samples) {
+      rounded_ = round_weights(graph_, places_, format_, data_, form_, options_);
+    }
     all_ = try_with({});
   }
 
@@ -217,9 +221,10 @@ class Search {
     left_out.insert(kept.begin(), kept.end());
     Tried made{{.graph = graph_, .report = {.format = format_, .method = finder_.method(), .layers = {}}}, nullptr};
     Report& report = made.model.report;
+    report.rounded = rounded_.size();
     report.smoothed = smoothed_, report.plain_noise_db = plain_noise_db_;
     const Places places = quantize::find_places(made.model.graph, left_out, format_);
-    const auto noise = quantize::insert(made.model.graph, places, quantisers_, format_);
+    const auto noise = quantize::insert(made.model.graph, places, quantisers_, format_, rounded_);
     for (const Place& place : places.nodes) {
       if (place.weighted) report.layers.push_back(layer_of(places, place, noise));
     }
@@ -321,7 +326,7 @@ class Search {
     all_layers_ = times_of(layers_, graph_, *engine, all_times_.steps);
     errors_.assign(layers_.names.size(), std::nullopt);
     if (data_) {
-      errors_ = errors_of(graph_, places_, quantisers_, format_, runs_.runs(), options_,
+      errors_ = errors_of(graph_, places_, quantisers_, format_, rounded_, runs_.runs(), options_,
                           [this] { return has_time(kLimitOfLayers); });
     }
     std::vector<LayerCost> costs;
@@ -373,7 +378,8 @@ class Search {
     LeftOut left_out = finder_.left_out();
     left_out.insert(kept_.begin(), kept_.end());
     QuantisedModel made{.graph = graph_, .report = std::move(report)};
-    quantize::insert(made.graph, quantize::find_places(made.graph, left_out, format_), quantisers_, format_);
+    quantize::insert(made.graph, quantize::find_places(made.graph, left_out, format_), quantisers_, format_,
+                     rounded_);
     std::map<std::string, size_t, std::less<>> places;
     for (size_t n = 0; n < kept.size(); ++n) places[layers_.names[n]] = n;
     for (QuantisedLayer& layer : made.report.layers) {
@@ -459,6 +465,7 @@ class Search {
   Tried all_;  ///< the network with all layers quantised
   Places places_;  ///< of the network with all layers that can be quantised
   quantize::Quantisers quantisers_;
+  quantize::RoundedWeights rounded_;
   std::unique_ptr<MeasuredNetwork> reference_;
   std::optional<ReferenceResults> expected_;
   std::optional<double> metric_of_f32_;

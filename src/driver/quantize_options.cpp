@@ -71,6 +71,10 @@ bool set_choice(QuantiseOptions& choices, OptionText choice) {
     GRAFT_USER_CHECK(choice.value == "auto" || choice.value == "off", kInvalidArgument,
                      fmt::format("'{}' is not auto or off", choice.value), "smooth");
     choices.smooths = choice.value == "auto";
+  } else if (choice.key == "rounding") {
+    GRAFT_USER_CHECK(choice.value == "auto" || choice.value == "nearest", kInvalidArgument,
+                     fmt::format("'{}' is not auto or nearest", choice.value), "rounding");
+    choices.rounds_by_samples = choice.value == "auto";
   } else if (choice.key == "search-limit") {
     choices.search_limit = number_of(choice, "a number of seconds");
   } else {

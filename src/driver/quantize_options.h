@@ -40,6 +40,7 @@ struct QuantiseOptions {
   /// Whether scales of outlying channels may move from activations into weights (quantize::smooth), if samples show
   /// that less noise remains.
   bool smooths = true;
+  bool rounds_by_samples = true;  ///< weights of 4 bits, where there are samples (GPTQ); else to the nearest code
   /// Whether single layers are measured also where no bound is to be kept.
   bool per_layer = false;
   double search_limit = 300;  ///< seconds after which a search for the bound takes the best that it has
@@ -53,8 +54,8 @@ struct QuantiseOptions {
 };
 
 /// Sets `precision` where it is auto, `weights`, `activations`, `block`, `method`, `calibration-file`, `max-error`,
-/// `max-drop`, `smooth`, `per-layer` or `search-limit`; false for all others. Throws invalid_argument naming the key,
-/// the value and what is allowed.
+/// `max-drop`, `smooth`, `rounding`, `per-layer` or `search-limit`; false for all others. Throws invalid_argument
+/// naming the key, the value and what is allowed.
 bool set_choice(QuantiseOptions& choices, OptionText choice);
 
 /// Throws invalid_argument or unsupported, naming the choice, where choices do not go together, or one of them needs

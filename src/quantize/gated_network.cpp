@@ -11,12 +11,12 @@ class Gating {
  public:
   Gating(const Graph& graph, const Places& places) : places_(places) { made_.graph = graph; }
 
-  GatedNetwork run(const Quantisers& quantisers, const Format& format) {
+  GatedNetwork run(const Quantisers& quantisers, const Format& format, const RoundedWeights& rounded) {
     for (const Place& place : places_.nodes) {
       if (place.weighted) add(place);
     }
     for (const Place& copy : copies_.nodes) find_ranges(copy);
-    insert(made_.graph, copies_, quantisers, format);
+    insert(made_.graph, copies_, quantisers, format, rounded);
     return std::move(made_);
   }
 
@@ -67,8 +67,9 @@ class Gating {
 
 }  // namespace
 
-GatedNetwork gate(const Graph& graph, const Places& places, const Quantisers& quantisers, const Format& format) {
-  return Gating(graph, places).run(quantisers, format);
+GatedNetwork gate(const Graph& graph, const Places& places, const Quantisers& quantisers, const Format& format,
+                  const RoundedWeights& rounded) {
+  return Gating(graph, places).run(quantisers, format, rounded);
 }
 
 }  // namespace graft::quantize

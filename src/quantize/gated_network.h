@@ -19,6 +19,7 @@ struct GatedNetwork {
 
 /// y = layer(x) -> y = Where(gate, quantised layer(x), layer(x)), for each layer of `places` (those with weights),
 /// which are those of `graph`. What stands between layers stays as it is.
-GatedNetwork gate(const Graph& graph, const Places& places, const Quantisers& quantisers, const Format& format);
+GatedNetwork gate(const Graph& graph, const Places& places, const Quantisers& quantisers, const Format& format,
+                  const RoundedWeights& rounded = {});
 
 }  // namespace graft::quantize

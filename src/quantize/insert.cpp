@@ -43,8 +43,9 @@ TensorData turned(const TensorData& matrix) {
 
 class Inserting {
  public:
-  Inserting(Graph& graph, const Places& places, const Quantisers& quantisers, const Format& format)
-      : graph_(graph), places_(places), quantisers_(quantisers), format_(format) {}
+  Inserting(Graph& graph, const Places& places, const Quantisers& quantisers, const Format& format,
+            const RoundedWeights& rounded)
+      : graph_(graph), places_(places), quantisers_(quantisers), format_(format), rounded_(rounded) {}
 
   std::map<std::string, double, std::less<>> run() {
     for (const Place& place : places_.nodes) {
@@ -143,7 +144,7 @@ class Inserting {
     const ValueId weights = node.inputs[place.weights];
     const int64_t results = result_axis(node);
     auto [known, is_new] = weights_.try_emplace({weights, results});
-    if (is_new) known->second = decoded(fmt::format("{}/weights", node.name), *graph_.value(weights).constant, results);
+    if (is_new) known->second = decoded(fmt::format("{}/weights", node.name), weights, results);
     noise_[graph_.nodes[static_cast<size_t>(place.node)].name] = known->second.noise;
     graph_.nodes[static_cast<size_t>(place.node)].inputs[place.weights] = known->second.value;
   }
@@ -154,12 +155,15 @@ class Inserting {
   };
 
   /// DQ(codes) of a matrix, with a scale for each result or each block of one.
-  Decoded decoded(const std::string& name, TensorData weights, int64_t results) {
+  Decoded decoded(const std::string& name, ValueId of_weights, int64_t results) {
+    const TensorData weights = *graph_.value(of_weights).constant;
     if (format_.bits == 8) {
       QuantisedWeights made = quantise_weights(weights, results, {}, 0);
       return {dequantise(name, std::move(made.codes), std::move(made.scales), results), made.noise};
     }
-    QuantisedWeights made = quantise_blocks(weights, 1 - results, format_.block);
+    const auto rounded = rounded_.find({of_weights, results});
+    QuantisedWeights made = rounded != rounded_.end() ? rounded->second
+                                                      : quantise_blocks(weights, 1 - results, format_.block);
     const ValueId codes = graph_.add_constant(name + "/quantized", std::move(made.codes));
     const ValueId scales = graph_.add_constant(name + "/scale", std::move(made.scales));
     const ValueId value = append(name + "/DequantizeLinear", "DequantizeLinear", {codes, scales}, DType::kFloat32,
@@ -230,70 +234,14 @@ class Inserting {
   const Places& places_;
   const Quantisers& quantisers_;
   const Format format_;
+  const RoundedWeights& rounded_;
   std::map<ValueId, ValueId> dequantised_;
   std::map<ValueId, Rows> rows_;
   std::map<std::pair<ValueId, int64_t>, Decoded> weights_;  ///< by value and axis of results
   std::map<std::string, double, std::less<>> noise_;
 };
 
-/// The last code of s4 downwards; upwards it is one less.
-constexpr double kFirstCode4 = -8;
-
-double code4(double value, float scale) {
-  return std::clamp(std::nearbyint(value / scale), kFirstCode4, -kFirstCode4 - 1);
-}
-
-/// The scale of a block, of a few, that changes its elements least.
-float scale_of_block(std::span<const double> block) {
-  double largest = 0;
-  for (const double value : block) largest = std::max(largest, std::fabs(value));
-  if (largest == 0) return 1;
-  float best = 0;
-  double least = 0;
-  for (const double steps : {7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0, 9.5, 10.0, 11.0}) {
-    const float scale = std::max(static_cast<float>(largest / steps), 1e-30F);
-    double changed = 0;
-    for (const double value : block) {
-      const double error = code4(value, scale) * scale - value;
-      changed += error * error;
-    }
-    if (best == 0 || changed < least) best = scale, least = changed;
-  }
-  return best;
-}
-
 }  // namespace
-
-QuantisedWeights quantise_blocks(const TensorData& weights, int64_t axis, int64_t block) {
-  const std::vector<int64_t>& shape = weights.shape();
-  const int64_t length = shape[static_cast<size_t>(axis)], lines = shape[static_cast<size_t>(1 - axis)];
-  const int64_t step = axis == 0 ? lines : 1, line_step = axis == 0 ? 1 : length;
-  std::vector<int64_t> of_scales = shape;
-  of_scales[static_cast<size_t>(axis)] = (length + block - 1) / block;
-  const int64_t scale_step = axis == 0 ? lines : 1, scale_line = axis == 0 ? 1 : of_scales[1];
-  QuantisedWeights made{TensorData::zeros(DType::kInt4, shape), TensorData::zeros(DType::kFloat32, of_scales), 0};
-  const std::span<const float> values = weights.as<float>();
-  std::vector<int64_t> codes(values.size());
-  double signal = 0, noise = 0;
-  std::vector<double> held;
-  for (int64_t first = 0; first < length; first += block) {
-    for (int64_t line = 0; line < lines; ++line) {
-      const int64_t begin = line * line_step + first * step, count = std::min(block, length - first);
-      held.clear();
-      for (int64_t i = 0; i < count; ++i) held.push_back(values[static_cast<size_t>(begin + i * step)]);
-      const float scale = scale_of_block(held);
-      made.scales.write_double(first / block * scale_step + line * scale_line, scale);
-      for (int64_t i = 0; i < count; ++i) {
-        const double value = held[static_cast<size_t>(i)], code = code4(value, scale);
-        codes[static_cast<size_t>(begin + i * step)] = static_cast<int64_t>(code);
-        signal += value * value, noise += (code * scale - value) * (code * scale - value);
-      }
-    }
-  }
-  made.codes.write_integers(0, codes);
-  made.noise = signal > 0 ? noise / signal : 0;
-  return made;
-}
 
 QuantisedWeights quantise_weights(const TensorData& weights, int64_t axis, std::span<const float> bias,
                                   double activation_scale) {
@@ -340,8 +288,8 @@ void prepare(Graph& graph, const PassContext& context) {
 }
 
 std::map<std::string, double, std::less<>> insert(Graph& graph, const Places& places, const Quantisers& quantisers,
-                                                  const Format& format) {
-  return Inserting(graph, places, quantisers, format).run();
+                                                  const Format& format, const RoundedWeights& rounded) {
+  return Inserting(graph, places, quantisers, format, rounded).run();
 }
 
 }  // namespace graft::quantize

@@ -139,6 +139,9 @@ std::string print(const Report& report) {
   if (report.metric) {
     text += fmt::format("\nmetric: {:.6g}, and {:.6g} in fp32", *report.metric, *report.metric_of_f32);
   }
+  if (report.rounded > 0) {
+    text += fmt::format("\nweights of {} matrices are rounded by the samples (GPTQ)", report.rounded);
+  }
   if (report.smoothed > 0) {
     text += fmt::format("\nSmoothQuant: outlying channels of {} activations are moved into weights", report.smoothed);
     if (!std::isnan(report.plain_noise_db)) text += fmt::format("; {:.1f} dB without that", report.plain_noise_db);
@@ -187,6 +190,7 @@ std::string json_of(const Report& report) {
                          {"metric", metric},
                          {"calibration", report.calibration ? json_of(*report.calibration) : nullptr},
                          {"smoothed", report.smoothed},
+                         {"rounded_by_samples", report.rounded},
                          {"noise_db_unsmoothed", finite(report.plain_noise_db)},
                          {"max_error", known(report.max_error)},
                          {"floats", report.floats},

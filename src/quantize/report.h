@@ -77,6 +77,7 @@ struct Report {
   /// Activations whose outlying channels were moved into weights (smooth()), and the signal to noise without that (NaN:
   /// not measured).
   size_t smoothed = 0;
+  size_t rounded = 0;  ///< matrices whose weights were rounded by samples
   double plain_noise_db = std::numeric_limits<double>::quiet_NaN();
   std::vector<TriedPrecision> tried;  ///< where the fastest precision was asked for; then `layers` may be empty
   bool has_random_inputs = false;     ///< the error is that of random inputs

@@ -242,3 +242,28 @@ def test_what_does_not_go_together(graft, tmp_path, words, reason):
         done = graft(command, "net.onnx", *words, "-o", "q.onnx" if command == "convert" else "q.graft")
         assert done.returncode == 2 and reason in done.stderr
     assert not (tmp_path / "q.onnx").exists() and not (tmp_path / "q.graft").exists()
+
+
+@pytest.mark.parametrize("block", ["32", "128"])
+def test_samples_round_weights_of_4_bits(graft, tmp_path, block):
+    """Channels of the inputs depend on each other, as those of activations do: products lose less than by nearest."""
+    network(tmp_path / "net.onnx")
+    random = np.random.default_rng(8)
+    mixture = random.standard_normal((12, WIDTH))
+
+    def draw(count):
+        return (random.standard_normal((count, 12)) @ mixture / 4 + random.standard_normal((count, WIDTH)) / 5
+                ).astype(np.float32)
+
+    np.save(tmp_path / "samples.npy", draw(300))
+    x, lost = draw(50), {}
+    exact = in_onnxruntime(tmp_path / "net.onnx", x)
+    for rounding in ("nearest", "auto"):
+        report = convert(graft, tmp_path, "--precision", "int4", "--block", block, "--calibrate", "samples.npy",
+                         "--rounding", rounding)
+        assert report["rounded_by_samples"] == (3 if rounding == "auto" else 0)
+        lost[rounding] = np.linalg.norm(in_onnxruntime(tmp_path / "q.onnx", x) - exact)
+    assert lost["auto"] < 0.75 * lost["nearest"]
+    np.save(tmp_path / "samples.npy", np.full((4, WIDTH), np.nan, np.float32))
+    done = graft("convert", "net.onnx", "--precision", "int4", "--calibrate", "samples.npy", "-o", "q.onnx")
+    assert done.returncode == 1 and "NaN or infinite" in done.stderr

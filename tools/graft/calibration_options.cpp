@@ -69,6 +69,10 @@ void CalibrationOptions::add_to(Command command) {
                       "for int8, with samples: auto moves outlying channels of activations into the weights that read\n"
                       "them (SmoothQuant) if less noise remains; off (auto)")
       .one_of({"auto", "off"}).type_name("CHOICE");
+  command.add_option("--rounding", rounding_,
+                      "for int4, with samples: auto rounds weights so that the products of the samples stay near\n"
+                      "(GPTQ); nearest takes the nearest codes (auto)")
+      .one_of({"auto", "nearest"}).type_name("CHOICE");
   command.add_option("--max-error", max_error_,
                       "for int8, int4 and auto: largest allowed difference from f32, as a share of an output's range:\n"
                       "0.02; the result is the fastest of the measured networks that keep it")
@@ -93,12 +97,12 @@ void CalibrationOptions::add_to(Command command) {
 
 void CalibrationOptions::check(const std::string& precision) const {
   const std::string* given[] = {&path_,      &activations_, &block_,  &file_,
-                                &method_,    &max_error_,   &metric_, &max_drop_, &page_, &smooth_};
+                                &method_,    &max_error_,   &metric_, &max_drop_, &page_, &smooth_, &rounding_};
   const bool any = std::any_of(std::begin(given), std::end(given), [](const auto* each) { return !each->empty(); });
   if (precision.empty()) {
     if (!any) return;
     throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric, "
-                     "--max-drop, --smooth and --html are for --precision int8, int4 and auto");
+                     "--max-drop, --smooth, --rounding and --html are for --precision int8, int4 and auto");
   }
   if (precision == kAutomatic && max_error_.empty() && max_drop_.empty()) {
     throw UsageError("--precision auto takes the fastest network within a bound: --max-error 0.01, the largest "
@@ -125,6 +129,7 @@ QuantiseOptions CalibrationOptions::choices(const std::string& precision) const 
   choices.max_error = bound_of(max_error_, std::numeric_limits<double>::min(),
                                "--max-error is a share of an output's range, above 0: 0.02");
   choices.max_drop = bound_of(max_drop_, 0, "--max-drop is what the metric may lose, 0 or more: 0.5");
+  if (!rounding_.empty()) set_choice(choices, {"rounding", rounding_});
   if (!smooth_.empty()) set_choice(choices, {"smooth", smooth_});
   choices.search_limit = search_limit_, choices.per_layer = !page_.empty();
   if (!metric_.empty()) choices.metric = MetricScript(metric_);

@@ -14,7 +14,7 @@
 namespace graft {
 
 /// `--calibrate`, `--activations`, `--block`, `--calibration-file`, `--method`, `--max-error`, `--metric`,
-/// `--max-drop`, `--smooth`, `--search-limit` and `--html`.
+/// `--max-drop`, `--smooth`, `--rounding`, `--search-limit` and `--html`.
 class CalibrationOptions {
  public:
   void add_to(Command command);
@@ -38,7 +38,7 @@ class CalibrationOptions {
  private:
   QuantiseOptions choices(const std::string& precision) const;
 
-  std::string path_, activations_, block_, file_, method_, max_error_, metric_, max_drop_, page_, smooth_;
+  std::string path_, activations_, block_, file_, method_, max_error_, metric_, max_drop_, page_, smooth_, rounding_;
   double search_limit_ = 300;  ///< seconds
 };
 
