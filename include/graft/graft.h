@@ -5,6 +5,7 @@
 // Errors: compile, load and save throw graft::Error; running returns a Status and never throws.
 // Threads: an Engine is immutable and cheap to copy, and any number of threads may use it. A Session is used by one
 //   thread at a time: make one for each run that goes on at the same time, or take them from a SessionPool.
+//   graft/run_async.h runs on a thread of the session.
 // Lifetime: a session keeps its engine alive. Tensors refer to memory that they do not own.
 // Units: shapes and strides are in elements.
 //
@@ -227,6 +228,9 @@ struct CompileOptions {
   std::function<bool(std::string_view stage, std::string_view step, int done, int total)> progress = {};
 };
 
+/// Gives an output its memory: called with the output's position, type, shape and bytes; null when there is none.
+using Allocator = std::function<void*(int output, DataType type, std::span<const int64_t> shape, size_t bytes)>;
+
 namespace detail {
 
 inline void check(graft_status status, const graft_error& error) {
@@ -254,6 +258,22 @@ inline ValueInfo describe(const graft_value_info& value) {
   }
   if (value.type) info.type = value.type;
   return info;
+}
+
+/// Copies what a run filled in.
+inline void take_outputs(std::span<const graft_tensor> filled, std::span<TensorView> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (filled[i].value) outputs[i].value = Value(graft_value_retain(filled[i].value));
+    if (filled[i].value || outputs[i].data) continue;
+    outputs[i].data = filled[i].data;
+    outputs[i].dtype = static_cast<DataType>(filled[i].dtype);
+    outputs[i].shape.assign(filled[i].shape, filled[i].shape + filled[i].rank);
+  }
+}
+
+inline void* allocate_by(void* of, int32_t output, int32_t type, int32_t rank, const int64_t* shape, size_t bytes) {
+  const std::span<const int64_t> sizes(shape, static_cast<size_t>(rank));
+  return (*static_cast<const Allocator*>(of))(output, static_cast<DataType>(type), sizes, bytes);
 }
 
 /// Makes a value by a function of graft_c.h.
@@ -419,9 +439,6 @@ inline Engine load(std::span<const std::byte> plan, const std::string& device = 
   return Engine(engine);
 }
 
-/// Gives an output its memory: called with the output's position, type, shape and bytes; null when there is none.
-using Allocator = std::function<void*(int output, DataType type, std::span<const int64_t> shape, size_t bytes)>;
-
 /// Time of one step of a profiled run, in microseconds from its start.
 struct StepTime {
   std::string_view name;  ///< the model's node name; lives as long as the engine
@@ -446,34 +463,18 @@ class Session {
   /// overlap mean. With all outputs on the GPU it returns when the work is queued. Never throws (unless the allocator
   /// does).
   Status run(std::span<const TensorView> inputs, std::span<TensorView> outputs, const Allocator& allocator = {}) {
-    inputs_.clear();
-    outputs_.clear();
+    inputs_.clear(), outputs_.clear();
     for (const TensorView& input : inputs) inputs_.push_back(detail::describe(input));
     for (const TensorView& output : outputs) {
       outputs_.push_back(detail::describe(output));
       outputs_.back().value = nullptr;  // what an earlier run gave
     }
-    const graft_allocator forward{
-        [](void* context, int32_t output, int32_t type, int32_t rank, const int64_t* shape, size_t bytes) -> void* {
-          return (*static_cast<const Allocator*>(context))(output, static_cast<DataType>(type),
-                                                           {shape, static_cast<size_t>(rank)}, bytes);
-        },
-        const_cast<Allocator*>(&allocator)};
+    const graft_allocator forward{detail::allocate_by, const_cast<Allocator*>(&allocator)};
     graft_error error;
-    const graft_status status =
-        graft_session_run(handle_.get(), inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size(),
-                          allocator ? &forward : nullptr, &error);
+    const graft_status status = graft_session_run(handle_.get(), inputs_.data(), inputs_.size(), outputs_.data(),
+                                                  outputs_.size(), allocator ? &forward : nullptr, &error);
     if (status != GRAFT_OK) return {static_cast<ErrorKind>(status), error.message};
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs_[i].value) {
-        outputs[i].value = Value(graft_value_retain(outputs_[i].value));
-        continue;
-      }
-      if (outputs[i].data) continue;
-      outputs[i].data = outputs_[i].data;
-      outputs[i].dtype = static_cast<DataType>(outputs_[i].dtype);
-      outputs[i].shape.assign(outputs_[i].shape, outputs_[i].shape + outputs_[i].rank);
-    }
+    detail::take_outputs(outputs_, outputs);
     return {};
   }
   Status run(std::initializer_list<TensorView> inputs, std::span<TensorView> outputs, const Allocator& allocator = {}) {
@@ -500,8 +501,8 @@ class Session {
   void set_scratch(graft_scratch_function allocate, void* context) {
     graft_session_set_scratch(handle_.get(), allocate, context);
   }
-  /// Ends the run that is going on, which then returns `cancelled`; from any thread and from a signal handler. See
-  /// graft_session_cancel.
+  /// Ends the run that is going on, which then returns `cancelled`, and all asynchronous ones so far; from any thread
+  /// and from a signal handler. See graft_session_cancel.
   void cancel() { graft_session_cancel(handle_.get()); }
   /// The most seconds that each following run may take before it is ended like this; 0: as long as it needs.
   Status set_deadline(double seconds) {

@@ -7,7 +7,8 @@
  *   graft_session_create give must be handed to graft_engine_release or graft_session_destroy. A session keeps its
  *   engine alive. Texts that a function returns belong to the engine and live as long as it does.
  * Threads. An engine is immutable and may be used from any number of threads. A session is used by one thread at a
- *   time, but for graft_session_cancel; sessions of one engine run at the same time.
+ *   time, but for graft_session_cancel, graft_session_run_async and graft_session_cancel_run; sessions of one engine
+ *   run at the same time.
  * Versions. The soname is the ABI: within one, functions stay as they are, and structs too, but for new members at the
  *   end of those that begin with `struct_size`, and of those that the library alone makes and hands out by pointer. A
  *   program may be older than the library that it finds, and newer as far as it calls nothing that is missing there.
@@ -301,7 +302,9 @@ typedef struct graft_allocator {
  * compiled or loaded with. */
 GRAFT_API graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session,
                                             graft_error* error);
-GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed */
+/* NULL is allowed. Asynchronous runs that have not ended are cancelled, and it returns when `done` of each has. Called
+ * from a `done` of the session it returns at once, and the session ends after those. */
+GRAFT_API void graft_session_destroy(graft_session* session);
 
 /* Runs once and returns when the outputs are written: on the calling thread and the thread team, or on a GPU. When all
  * outputs that are wanted lie on the GPU it returns as soon as the work is queued on the stream, like a kernel launch;
@@ -326,6 +329,35 @@ GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed
 GRAFT_API graft_status graft_session_run(graft_session* session, const graft_tensor* inputs, size_t input_count,
                                          graft_tensor* outputs, size_t output_count,
                                          const graft_allocator* allocator, graft_error* error);
+
+/* What an asynchronous run calls at its end, once: `message` is empty after GRAFT_OK, else what graft_error would say,
+ * and lives during the call. */
+typedef void (*graft_run_function)(void* context, graft_status status, const char* message);
+/* Runs as graft_session_run does, but returns at once; `done` is called with `context` when the outputs are written and
+ * filled in, on a GPU too, or when the run has failed. Where this function itself fails, as in a `done` while the
+ * session is ending (GRAFT_CANCELLED), `done` is not called.
+ * Threads. The first such run of a session starts a thread for it (GRAFT_DEVICE if the system gives none), which sleeps
+ *   between runs. It runs them one after another in the order of the calls, with the thread team as any caller, and
+ *   calls `done`. Runs of different sessions go on at the same time. This function may be called from any thread, also
+ *   during another call of it or of graft_session_run, and from `done`.
+ * Lifetime. `inputs`, `outputs`, `allocator` and all that they point to have to stay as they are until `done` is
+ *   called, which may be before this function returns. What the session gives an output stays until its next run:
+ *   where one is waiting, until `done` returns. Give `data` or an allocator to keep it longer.
+ * Other calls. graft_session_run, _wait, and what sets or reads something of the session wait until all asynchronous
+ *   runs have ended. Called from `done`, where the session is that thread's, they do not wait; graft_session_wait
+ *   is the way to wait for all.
+ * Cancelling. graft_session_cancel ends all asynchronous runs that were called for before it, those too that have not
+ *   begun, with GRAFT_CANCELLED. `run`, unless it is NULL, takes the run's number before it begins:
+ *   graft_session_cancel_run ends that one alone. A deadline counts from the begin of each run.
+ * `done` must not throw; an exception of C++ is logged. Not while the session's stream is being captured. In a child
+ * after fork `done` of earlier runs is not called, and later ones have a thread of their own. */
+GRAFT_API graft_status graft_session_run_async(graft_session* session, const graft_tensor* inputs, size_t input_count,
+                                               graft_tensor* outputs, size_t output_count,
+                                               const graft_allocator* allocator, graft_run_function done,
+                                               void* context, uint64_t* run, graft_error* error);
+/* Ends one asynchronous run, begun or not, as graft_session_cancel does; nothing where it has ended. From any thread
+ * while the session lives, not from a signal handler. */
+GRAFT_API void graft_session_cancel_run(graft_session* session, uint64_t run);
 
 /* Puts the following runs into the order of `stream` (a cudaStream_t or CUstream of the engine's GPU; the default one
  * is cudaStreamLegacy, (void*)1): what it holds before a run comes first, what is queued there later waits for the run.
@@ -353,8 +385,8 @@ typedef void* (*graft_scratch_function)(void* context, size_t bytes);
 GRAFT_API void graft_session_set_scratch(graft_session* session, graft_scratch_function allocate, void* context);
 /* Ends the run that is going on in the session, which returns GRAFT_CANCELLED within milliseconds on a CPU (a library's
  * call, and on a GPU what is queued already, finishes first). What its outputs hold is undefined; the session stays
- * usable. No effect between runs: a run that has not begun is not ended. From any thread, and from a signal handler,
- * while the session lives. */
+ * usable. No effect between runs: a run that has not begun is not ended, unless it is an asynchronous one. From any
+ * thread, and from a signal handler, while the session lives. */
 GRAFT_API void graft_session_cancel(graft_session* session);
 /* The most seconds that each following run may take before it is ended like this; 0: as long as it needs. */
 GRAFT_API graft_status graft_session_set_deadline(graft_session* session, double seconds, graft_error* error);

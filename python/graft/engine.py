@@ -15,6 +15,7 @@ import numpy as np
 
 from . import _graft, arguments, element_types, logs, values
 from .errors import InvalidArgumentError
+from .future import RunFuture
 
 if TYPE_CHECKING:
     from .quantizing import QuantizationReport
@@ -124,6 +125,17 @@ class Engine:
             return session.run(feeds, outputs)
         finally:
             self._give_back(session)
+
+    def run_async(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None = None
+                  ) -> RunFuture:
+        """Starts a run and returns its future (`concurrent.futures`), whose result is what `run` returns. Runs go on
+        at the same time, each on the thread of a session of its own; see Session.run_async."""
+        session = self._take()
+        try:
+            return session._start(feeds, outputs, lambda: self._give_back(session))
+        except BaseException:
+            self._give_back(session)
+            raise
 
     def output_shapes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int | None, ...]]:
         """The shapes of the outputs for inputs of these shapes, before a run: {input: shape} -> {output: shape}, in
@@ -278,6 +290,43 @@ class Session:
             ) -> dict[str, Any]:
         """Runs once, by name; see Engine.run. Raises InvalidArgumentError when the session is closed, or running in
         another thread."""
+        inputs, targets, wanted = self._by_name(feeds, outputs)
+        return self._named(self.run_in_order(inputs, targets), wanted)
+
+    def run_async(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None = None
+                  ) -> RunFuture:
+        """Starts a run on the session's own thread and returns its future, whose result is what `run` returns; the
+        runs of a session go one after another, those of different sessions at the same time.
+
+        The arrays must not change until the future is done. Wrong names and arrays raise here, all else in the
+        future. `future.cancel()` ends this run, begun or not; `cancel()` of the session ends all so far; so does the
+        end of the interpreter. `run`, `wait` and settings of the session wait for its asynchronous runs.
+
+        >>> y = await asyncio.wrap_future(session.run_async({"x": x}))
+        """
+        return self._start(feeds, outputs, lambda: None)
+
+    def _start(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None,
+               after: Callable[[], None]) -> RunFuture:
+        """The same; `after` is called when the future is done and its callbacks have returned."""
+        inputs, targets, wanted = self._by_name(feeds, outputs)
+        given, raw, allocate, ordered = self._arguments(inputs, targets)
+        future = RunFuture()
+
+        def done(results: list[Any] | None, error: BaseException | None) -> None:
+            if results is None:
+                future.fail(error)
+            else:
+                found = results
+                future.end(lambda: self._named(self._finished(found, inputs, targets, allocate), wanted))
+            after()
+        number = self._session.run_async(given, raw, allocate, ordered, done)
+        future.on_cancel(lambda: self._session.cancel_run(number))
+        return future
+
+    def _by_name(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None
+                 ) -> tuple[list[Array], list[Array | None], Sequence[str]]:
+        """The inputs and targets in the engine's order, and the names of the outputs that are wanted."""
         check_names(arguments.named("feeds", feeds), self._input_names)
         given = outputs if isinstance(outputs, Mapping) else {}
         wanted = self._output_names if outputs is None else arguments.names("outputs", outputs)
@@ -285,41 +334,58 @@ class Session:
             if name not in self._output_names:
                 raise InvalidArgumentError(f"there is no output '{name}'; the engine gives "
                                            f"{', '.join(self._output_names)}")
-        targets = [given.get(name) for name in self._output_names]
-        results = self.run_in_order([feeds[name] for name in self._input_names], targets)
+        return [feeds[name] for name in self._input_names], [given.get(name) for name in self._output_names], wanted
+
+    def _named(self, results: list[Any], wanted: Sequence[str]) -> dict[str, Any]:
         return {name: result for name, result in zip(self._output_names, results) if name in wanted}
 
     def run_in_order(self, inputs: Sequence[Array], targets: list[Array | None]) -> list[Any]:
         """Runs once: inputs in the engine's order; per output an array to write to, or None. Gives the list of them."""
+        given, raw, allocate, ordered = self._arguments(inputs, targets)
+        results = self._session.run(given, raw, allocate, ordered)
+        results = self._finished(results, inputs, targets, allocate)
+        if allocate is not None and library_of(inputs[0]) == "jaxlib":
+            self._session.wait()  # its own streams know nothing of this one
+        return results
+
+    def _arguments(self, inputs: Sequence[Array], targets: list[Array | None]) -> tuple[Any, Any, Any, Any]:
+        """What the extension takes for a run: inputs, targets, who gives memory for outputs, the type of arrays whose
+        library's stream is the session's."""
         if self._any_held:
-            return self._run_held(inputs, targets)
+            return *self._held(inputs, targets), None, None
         library = library_of(inputs[0]) if inputs else "numpy"
-        allocate = None if library == "numpy" else allocator(library, inputs[0], self.engine)
         if library == "numpy":
             given = [array if type(array) is np.ndarray and array.dtype.char in NATIVE_CHARS else as_input(array)
                      for array in inputs]
-            raw = [None if array is None else raw_target(array) for array in targets]
-            results = self._session.run(given, raw, None, None)
-            results = [result if target is None else target for target, result in zip(targets, results)]
-        else:
-            ordered = None  # the type of arrays whose library's stream is the session's
-            if not self._fixed_stream and (current := current_stream(library, inputs[0])) is not None:
-                self._use_stream(*current)
-                ordered = type(inputs[0])
-            results = self._session.run(list(inputs), targets, allocate, ordered)
+            return given, [None if array is None else raw_target(array) for array in targets], None, None
+        allocate = allocator(library, inputs[0], self.engine)
+        ordered = None
+        if not self._fixed_stream and (current := current_stream(library, inputs[0])) is not None:
+            self._use_stream(*current)
+            ordered = type(inputs[0])
+        return list(inputs), list(targets), allocate, ordered
+
+    def _finished(self, results: list[Any], inputs: Sequence[Array], targets: list[Array | None], allocate: Any
+                  ) -> list[Any]:
+        """The results of a run as the caller gets them."""
         logs.pass_on()
+        if self._any_held:
+            return [values.take(result) if values.is_held(value.dtype) else
+                    target if target is not None else element_types.from_raw(result, value.dtype)
+                    for result, target, value in zip(results, targets, self.engine.outputs)]
+        library = library_of(inputs[0]) if inputs else "numpy"
+        if library == "numpy":
+            results = [result if target is None else target for target, result in zip(targets, results)]
         if self._any_raw_output and allocate is None:
             results = [element_types.from_raw(result, value.dtype) if target is None else result
                        for result, target, value in zip(results, targets, self.engine.outputs)]
-        if library == "jaxlib" and allocate is not None:
-            self._session.wait()  # its own streams know nothing of this one
-        elif library == "jaxlib":
+        if library == "jaxlib" and allocate is None:
             results = [jax_array(result, inputs[0]) if target is None else result
                        for result, target in zip(results, targets)]
         return results
 
-    def _run_held(self, inputs: Sequence[Any], targets: list[Array | None]) -> list[Any]:
-        """The same for an engine with strings, or with values that are no tensors; results are numpy's."""
+    def _held(self, inputs: Sequence[Any], targets: list[Array | None]) -> tuple[list[Any], list[Any]]:
+        """Inputs and targets of an engine with strings, or with values that are no tensors; results are numpy's."""
         for target, value in zip(targets, self.engine.outputs):
             if target is not None and values.is_held(value.dtype):
                 raise InvalidArgumentError(f"'{value.name}' is {value.dtype}, which is not written into an array: take "
@@ -327,12 +393,7 @@ class Session:
         given = [values.hold(value.name, array) if "(" in value.dtype else
                  values.hold_tensor(value.name, array) if value.dtype == "str" else as_input(array)
                  for array, value in zip(inputs, self.engine.inputs)]
-        raw = [None if array is None else raw_target(array) for array in targets]
-        results = self._session.run(given, raw, None, None)
-        logs.pass_on()
-        return [values.take(result) if values.is_held(value.dtype) else
-                target if target is not None else element_types.from_raw(result, value.dtype)
-                for result, target, value in zip(results, targets, self.engine.outputs)]
+        return given, [None if array is None else raw_target(array) for array in targets]
 
     def _use_stream(self, number: int, owner: Any) -> None:
         if number != self._stream:

@@ -24,6 +24,9 @@ class Failure : public std::runtime_error {
 /// Throws what a failed call says. A pending Python exception (a signal's, a callback's) goes first: it is the cause.
 void check(graft_status status, const graft_error& error);
 
+/// The exception of a failed call, as an object.
+nanobind::object exception_of(graft_status status, const char* message);
+
 /// `_graft.set_error_classes`: class by status, and the translator that raises them.
 void bind_failures(nanobind::module_& module);
 

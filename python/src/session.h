@@ -20,6 +20,9 @@ struct Engine {
 /// Takes over what a call gave, or throws what it says.
 Engine engine_of(graft_status status, graft_engine* engine, const graft_error& error);
 
+struct AsyncRun;
+struct RunArguments;
+
 /// One run at a time. A second thread that enters gets an error instead of a race.
 class Session {
  public:
@@ -34,9 +37,15 @@ class Session {
   /// outputs take no array. Gives the list of arrays and HeldValues.
   nanobind::list run(const nanobind::list& inputs, const nanobind::list& outputs, const nanobind::object& allocate,
                      const nanobind::object& ordered);
+  /// The same on the session's own thread, which then calls `done(results, exception)`, one of them None, with the GIL
+  /// held. `self` is this session. Gives the number of the run.
+  uint64_t run_async(nanobind::object self, const nanobind::list& inputs, const nanobind::list& outputs,
+                     const nanobind::object& allocate, const nanobind::object& ordered, nanobind::object done);
+  /// Ends one asynchronous run, begun or not.
+  void cancel_run(uint64_t run);
   void set_stream(uintptr_t stream);
   /// Whether a run went into a CUDA graph, whose the session then is.
-  bool was_captured() const { return graft_session_was_captured(handle_.get()) != 0; }
+  bool was_captured() const;
   void wait();
   void set_memory_limit(uint64_t bytes);
   void set_profiling(bool on);
@@ -48,19 +57,34 @@ class Session {
   void close();
 
  private:
+  RunArguments gather(const nanobind::list& inputs, const nanobind::list& outputs, const nanobind::object& allocate,
+                      const nanobind::object& ordered);
   /// The stream that an array is handed over to: the session's, which is the default one where it had none yet.
   int64_t stream_for(nanobind::handle array, nanobind::handle ordered);
   void use_stream(uintptr_t stream);
   /// Runs without the GIL; again when a signal ended the run and its handler raised nothing.
-  void run_once(const std::vector<graft_tensor>& inputs, std::vector<graft_tensor>& outputs,
-                const graft_allocator& allocator);
-  /// Holds the session for one call; throws Failure when another thread has it, or when it is closed.
-  class Use;
+  void run_once(RunArguments& arguments);
+  /// Returns when no asynchronous run waits or goes on; at once on the thread of those. Ctrl-C ends them.
+  void settle();
+  /// Holds the session for one call, after its asynchronous runs unless that does not wait; throws Failure when another
+  /// thread has it, or when it is closed.
+  class Use {
+   public:
+    explicit Use(Session& session, bool waits = true);
+    ~Use() { session_.busy_ = false; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Session& session_;
+  };
 
   Engine engine_;  // names of outputs are its
-  std::unique_ptr<graft_session, void (*)(graft_session*)> handle_;
+  std::shared_ptr<graft_session> handle_;  // of calls that wait, too
   uintptr_t stream_ = 0;  // 0: the session's own
   std::atomic<bool> busy_ = false;
+  friend struct AsyncRun;
+  int pending_ = 0;  // asynchronous runs that have not ended; with the GIL held
 };
 
 void bind_session(nanobind::module_& module);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "without_gil.h"
 
+#include <pthread.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 
 #include "failure.h"
 
@@ -13,7 +16,7 @@ namespace {
 struct Calls {
   std::mutex mutex;
   std::condition_variable all_back;
-  WithoutGil* first = nullptr;
+  OutsideCall* first = nullptr;
   bool ending = false;
 };
 
@@ -22,21 +25,22 @@ Calls& calls() {
   return one;
 }
 
+/// Of the calls of other threads nothing goes on in a child, nor does anybody hold the lock.
+void after_fork() { new (&calls()) Calls; }
+
 }  // namespace
 
-WithoutGil::WithoutGil(graft_session* running) : running_(running) {
-  {
-    const std::lock_guard lock(calls().mutex);
-    if (calls().ending) throw Failure(GRAFT_CANCELLED, "the Python interpreter is ending");
-    next_ = calls().first;
-    if (next_) next_->previous_ = this;
-    calls().first = this;
-  }
-  state_ = PyEval_SaveThread();
+OutsideCall::OutsideCall(graft_session* running) : running_(running) {
+  static const bool once = pthread_atfork(nullptr, nullptr, after_fork) == 0;
+  static_cast<void>(once);
+  const std::lock_guard lock(calls().mutex);
+  if (calls().ending) throw Failure(GRAFT_CANCELLED, "the Python interpreter is ending");
+  next_ = calls().first;
+  if (next_) next_->previous_ = this;
+  calls().first = this;
 }
 
-WithoutGil::~WithoutGil() {
-  PyEval_RestoreThread(state_);
+OutsideCall::~OutsideCall() {
   const std::lock_guard lock(calls().mutex);
   (previous_ ? previous_->next_ : calls().first) = next_;
   if (next_) next_->previous_ = previous_;
@@ -50,7 +54,7 @@ void end_of_interpreter() {
     calls().ending = true;
     // Again and again, since a run that is about to begin cannot be ended yet.
     while (calls().first) {
-      for (const WithoutGil* call = calls().first; call; call = call->next_) graft_session_cancel(call->running_);
+      for (const OutsideCall* call = calls().first; call; call = call->next_) graft_session_cancel(call->running_);
       calls().all_back.wait_for(lock, std::chrono::milliseconds(10));
     }
   }

@@ -1,127 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface: running engines.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstddef>
-#include <cstring>
 #include <functional>
 #include <limits>
-#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/handles.h"
-#include "api/value_handles.h"
+#include "api/session_handle.h"
 #include "runtime/bind.h"
 #include "runtime/strided_copy.h"
 
 using graft::api_detail::guarded;
+using graft::api_detail::TensorList;
 
 namespace graft::api_detail {
 
 constexpr int32_t kMaxRank = 64;
 
 }  // namespace graft::api_detail
-
-namespace {
-
-/// The tensors of a call, at the distance at which the program's version of the header lays them out.
-class TensorList {
- public:
-  TensorList(const graft_tensor* first, size_t count, const char* where)
-      : first_(reinterpret_cast<const std::byte*>(first)), count_(count), size_(count ? first->struct_size : 0) {
-    for (size_t i = 0; i < count; ++i) {
-      // Beyond the first, a wrong distance would be read as one.
-      GRAFT_USER_CHECK(size_ >= kFirstVersion && size_ <= kLargest && at(i)->struct_size == size_, kInvalidArgument,
-                       fmt::format("struct_size of tensor {} is not set: give sizeof(graft_tensor)", i), where);
-    }
-  }
-  size_t size() const { return count_; }
-  /// The tensor with the members that this version knows; those that the program's version lacks are 0.
-  graft_tensor operator[](size_t i) const {
-    graft_tensor tensor{};
-    std::memcpy(&tensor, at(i), std::min(size_, sizeof tensor));
-    return tensor;
-  }
-  /// What the library fills in are members of the first version.
-  graft_tensor& place(size_t i) const { return *const_cast<graft_tensor*>(at(i)); }
-  /// Whether the program's version has the member for values that are no tensors.
-  bool has_values() const { return size_ >= offsetof(graft_tensor, value) + sizeof(graft_value*); }
-
- private:
-  static constexpr size_t kFirstVersion = offsetof(graft_tensor, device) + sizeof(int32_t), kLargest = 4096;
-  const graft_tensor* at(size_t i) const { return reinterpret_cast<const graft_tensor*>(first_ + i * size_); }
-  const std::byte* first_;
-  size_t count_, size_;
-};
-
-}  // namespace
-
-/// A session with buffers that are filled anew for each call, so that a call allocates nothing.
-struct graft_session {
-  graft_session(graft_engine* of, int threads)
-      : engine(graft_engine_retain(of)),
-        threads(threads),
-        inputs(of->inputs.size()),
-        outputs(of->outputs.size()),
-        wanted(of->outputs.size()),
-        input_handles(of->inputs.size()),
-        output_texts(of->outputs.size()),
-        output_values(of->outputs.size()) {
-    const auto held = [&](const int tensor) { return !of->data().tensors[tensor].handles.empty(); };
-    holds = std::any_of(of->data().inputs.begin(), of->data().inputs.end(), held) ||
-            std::any_of(of->data().outputs.begin(), of->data().outputs.end(), held);
-    follow();
-  }
-  ~graft_session() {
-    for (graft_value* value : output_values) graft_value_release(value);
-    graft_engine_release(engine);
-  }
-
-  /// Makes the session of the engine, or of what it has become, unless that still learns.
-  void follow();
-  /// Sets something of the session, also of one that is made later; `what` tells one from another.
-  void set(const char* what, std::function<void(graft::Session&)> setting);
-  /// Runs an engine that learns.
-  void learn(graft_engine::Learning& learning);
-  void give_learned(std::span<const graft::TensorData> results);
-  void take_inputs(const TensorList& tensors);
-  void take_outputs(const TensorList& tensors);
-  void give_outputs(const TensorList& tensors);
-  void hold_input(size_t input, const graft_tensor& tensor);
-  void hold_inputs();
-  void take_held_output(size_t output, const graft_tensor& tensor, bool has_values);
-  void give_held_output(size_t output, graft_tensor& tensor);
-  const std::string& input_handles_of(size_t input) const { return handles_of(engine->data().inputs[input]); }
-  const std::string& output_handles_of(size_t output) const { return handles_of(engine->data().outputs[output]); }
-  const std::string& handles_of(int tensor) const { return engine->data().tensors[tensor].handles; }
-  void* allocate(int output, graft::DType type, std::span<const int64_t> shape, size_t bytes);
-
-  graft_engine* engine;
-  const graft_engine* running = nullptr;  ///< whose session `current` is: the engine, or what that has become
-  int threads;
-  std::optional<graft::Session> made;
-  std::atomic<graft::Session*> current{nullptr};  ///< null while the engine learns
-  std::map<std::string_view, std::function<void(graft::Session&)>> settings;  ///< while the engine learns
-  std::vector<graft::TensorData> learned;  ///< its results then, where the caller has no memory for them
-  std::vector<graft::BufferView> inputs, outputs;
-  std::vector<int> wanted;  ///< by output: the position in the call, or -1
-  // Strings, and values that are no tensors.
-  bool holds = false;  ///< there are any
-  struct Given {
-    std::vector<std::string> texts;
-    graft::DynamicValue value;
-  };
-  std::vector<Given> given;  ///< by input, until the values of the last run are forgotten
-  std::vector<std::vector<uint64_t>> input_handles;
-  std::vector<std::vector<graft_text>> output_texts;
-  std::vector<graft_value*> output_values;
-  const graft_allocator* allocator = nullptr;
-};
 
 namespace {
 
@@ -436,6 +337,26 @@ void* graft_session::allocate(int output, DType type, std::span<const int64_t> s
   return data;
 }
 
+void graft_session::run(const graft_tensor* given_inputs, size_t input_count, graft_tensor* given_outputs,
+                        size_t output_count, const graft_allocator* memory, bool (*cancelled)(void* session)) {
+  const TensorList wanted_outputs(given_outputs, output_count, "outputs");
+  const auto learning = engine->learning();
+  if (!learning) follow();
+  take_inputs({given_inputs, input_count, "inputs"});
+  take_outputs(wanted_outputs);
+  allocator = memory;
+  if (learning) {
+    learn(*learning);
+    return give_outputs(wanted_outputs);
+  }
+  const auto allocate = [](void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes) {
+    return static_cast<graft_session*>(context)->allocate(output, type, shape, bytes);
+  };
+  const graft::Status status = current.load()->run(inputs, outputs, allocate, this, cancelled);
+  if (!status.ok()) throw Error(status.kind(), status.message());
+  give_outputs(wanted_outputs);
+}
+
 extern "C" {
 
 graft_status graft_engine_output_shape(const graft_engine* engine, const graft_tensor* inputs, size_t input_count,
@@ -477,8 +398,6 @@ graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_s
   });
 }
 
-void graft_session_destroy(graft_session* session) { delete session; }
-
 graft_status graft_session_run(graft_session* session, const graft_tensor* inputs, size_t input_count,
                                graft_tensor* outputs, size_t output_count, const graft_allocator* allocator,
                                graft_error* error) {
@@ -486,28 +405,20 @@ graft_status graft_session_run(graft_session* session, const graft_tensor* input
     GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_run");
     GRAFT_USER_CHECK((inputs || input_count == 0) && (outputs || output_count == 0), kInvalidArgument,
                      "NULL with a count that is not 0", "graft_session_run");
-    const TensorList wanted(outputs, output_count, "outputs");
-    const auto learning = session->engine->learning();
-    if (!learning) session->follow();
-    session->take_inputs({inputs, input_count, "inputs"});
-    session->take_outputs(wanted);
-    session->allocator = allocator;
-    if (learning) {
-      session->learn(*learning);
-      return session->give_outputs(wanted);
+    const graft::api_detail::RunQueue* const runs = session->queue.load();
+    std::unique_lock one_at_a_time(session->going_on, std::defer_lock);
+    if (!runs || !runs->inside()) {
+      session->settle();
+      one_at_a_time.lock();
     }
-    const auto allocate = [](void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes) {
-      return static_cast<graft_session*>(context)->allocate(output, type, shape, bytes);
-    };
-    const graft::Status status = session->current.load()->run(session->inputs, session->outputs, allocate, session);
-    if (!status.ok()) throw Error(status.kind(), status.message());
-    session->give_outputs(wanted);
+    session->run(inputs, input_count, outputs, output_count, allocator);
   });
 }
 
 graft_status graft_session_set_stream(graft_session* session, void* stream, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_set_stream");
+    session->settle();
     session->set("stream", [stream](graft::Session& each) {
       const graft::Status status = each.set_stream(stream);
       if (!status.ok()) throw Error(status.kind(), status.message());
@@ -516,12 +427,14 @@ graft_status graft_session_set_stream(graft_session* session, void* stream, graf
 }
 
 int32_t graft_session_was_captured(const graft_session* session) {
+  if (session) session->settle();
   return session && session->current && session->current.load()->was_captured() ? 1 : 0;
 }
 
 graft_status graft_session_wait(graft_session* session, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_wait");
+    session->settle();
     if (!session->current) return;  // what learns has finished
     const graft::Status status = session->current.load()->wait();
     if (!status.ok()) throw Error(status.kind(), status.message());
@@ -531,18 +444,15 @@ graft_status graft_session_wait(graft_session* session, graft_error* error) {
 void graft_session_set_memory_limit(graft_session* session, uint64_t bytes) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (!session) return;
+  session->settle();
   const auto limit = static_cast<int64_t>(std::min(bytes, kMost));
   session->set("limit", [limit](graft::Session& each) { each.set_memory_limit(limit); });
 }
 
 void graft_session_set_scratch(graft_session* session, graft_scratch_function allocate, void* context) {
   if (!session) return;
+  session->settle();
   session->set("scratch", [=](graft::Session& each) { each.set_scratch(allocate, context); });
-}
-
-void graft_session_cancel(graft_session* session) {
-  graft::Session* const running = session ? session->current.load() : nullptr;
-  if (running) running->cancel();
 }
 
 graft_status graft_session_set_deadline(graft_session* session, double seconds, graft_error* error) {
@@ -551,15 +461,19 @@ graft_status graft_session_set_deadline(graft_session* session, double seconds, 
     GRAFT_USER_CHECK(seconds >= 0 && !std::isnan(seconds), kInvalidArgument,
                      fmt::format("{} is no number of seconds; 0 means no deadline", seconds),
                      "graft_session_set_deadline");
+    session->settle();
     session->set("deadline", [seconds](graft::Session& each) { each.set_deadline(seconds); });
   });
 }
 
 void graft_session_set_profiling(graft_session* session, int32_t on) {
-  if (session) session->set("profiling", [on](graft::Session& each) { each.set_profiling(on != 0); });
+  if (!session) return;
+  session->settle();
+  session->set("profiling", [on](graft::Session& each) { each.set_profiling(on != 0); });
 }
 
 size_t graft_session_profile(const graft_session* session, graft_step_time* times, size_t capacity) {
+  if (session) session->settle();
   if (!session || !session->current) return 0;
   const std::vector<graft::StepTime>& profile = session->current.load()->profile();
   for (size_t i = 0; i < profile.size() && i < capacity; ++i) {
@@ -569,6 +483,7 @@ size_t graft_session_profile(const graft_session* session, graft_step_time* time
 }
 
 uint64_t graft_session_arena_bytes(const graft_session* session) {
+  if (session) session->settle();
   return session && session->current ? session->current.load()->arena_bytes() : 0;
 }
 

@@ -38,8 +38,9 @@ class MemoryBudget {
 class StopSignal {
  public:
   enum Reason : int { kNone, kCancelled, kDeadline };
-  void clear() { reason_.store(kNone, std::memory_order_relaxed); }
-  void request(Reason reason) { reason_.store(reason, std::memory_order_relaxed); }
+  // Both exchange: what was written before the one is seen after the other that follows it.
+  void clear() { reason_.exchange(kNone, std::memory_order_acq_rel); }
+  void request(Reason reason) { reason_.exchange(reason, std::memory_order_acq_rel); }
   bool requested() const { return reason_.load(std::memory_order_relaxed) != kNone; }
   /// Throws `cancelled`, saying why, when it was requested.
   void check() const {

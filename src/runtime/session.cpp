@@ -119,11 +119,12 @@ Status guarded(const Body& body) {
 }  // namespace
 
 Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate,
-                    void* context) {
+                    void* context, CancelledBefore cancelled) {
   return guarded([&] {
     const auto scope = state_->stream ? state_->stream->enter() : nullptr;
     State& state = *state_;
     state.clear_stop();
+    if (cancelled && cancelled(context)) state.request_stop(StopSignal::kCancelled);
     const LimitScope limits(state.session_memory.budget, &state.stop);
     std::optional<Deadline> deadline;
     if (state.deadline_seconds > 0) {
@@ -178,10 +179,12 @@ void Session::State::release_calls() {
   for_each_body([](State& body) { body.release_calls(); });
 }
 
+/// The signal comes last here and first in request_stop(): of the two, the one that finds the other's mark goes on with
+/// what that has done.
 void Session::State::clear_stop() {
-  stop.clear();
   for_each_body([](State& body) { body.clear_stop(); });
   std::atomic_ref<int64_t>(status[0]).store(0, std::memory_order_relaxed);
+  stop.clear();
 }
 
 void Session::State::request_stop(StopSignal::Reason reason) {

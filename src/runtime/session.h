@@ -58,6 +58,9 @@ struct BufferView {
 /// Returns null when out of memory.
 using OutputAllocator = void* (*)(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
 
+/// Whether the caller has cancelled the run, perhaps before it began.
+using CancelledBefore = bool (*)(void* context);
+
 /// Time and place of one step of a profiled run.
 struct StepTime {
   int step = 0;
@@ -82,9 +85,9 @@ class Session {
   /// on the device and `allocate` is null (until the next run). Shapes and types of outputs are filled in; a non-null
   /// output's shape must be right. Returns when the outputs are there; when all are on the device, as soon as the work
   /// is queued on the stream: then wait() tells what kernels found wrong. Never throws; an error names the input, axis,
-  /// value and range.
+  /// value and range. `cancelled` is asked once cancel() has an effect, so that no cancellation is lost in between.
   Status run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate = nullptr,
-             void* context = nullptr);
+             void* context = nullptr, CancelledBefore cancelled = nullptr);
 
   /// Puts the following runs into the order of a stream of the caller's; null: only into the session's own. Ignored on
   /// a CPU.

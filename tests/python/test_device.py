@@ -334,3 +334,15 @@ def test_an_array_of_another_library_than_the_first_is_waited_for(torch, cupy):
         stream.synchronize()
         torch.cuda.synchronize()
         assert torch.equal(y, 2 * a)
+
+
+# ---- Asynchronous runs
+
+
+def test_asynchronous_runs_end_when_their_results_are_there(engine):
+    with graft.Session(engine) as session:
+        arrays = [np.full((rows, 4), rows, np.float32) for rows in (1, 5, 64, 5, 5)]
+        futures = [session.run_async({"x": array}) for array in arrays]
+        for array, future in zip(arrays, futures):
+            close(future.result(60)["y"], array)
+        session.wait()

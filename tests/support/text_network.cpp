@@ -134,6 +134,21 @@ const char* const kPositives = R"(graph "positives" {
   output %values
 })";
 
+const char* const kCountdown = R"(graph "countdown" {
+  opset "" 28
+  input %turns: i64[]
+  %left: ? = Loop "loop" (%turns, _, %turns) {body = graph "body" {
+    input %i: i64[]
+    input %c: bool[]
+    input %n: i64[]
+    constant %step: i64[] = {1}
+    %next: ? = Sub "subtract" (%n, %step)
+    output %c
+    output %next
+  }}
+  output %left
+})";
+
 const std::vector<TextNetwork> kTextNetworks = {
     {kMlp, {{1, 48}, {7, 48}, {64, 48}}, {"y"}},
     {kConvolutions, {{1, 3, 12, 12}, {3, 3, 12, 12}, {8, 3, 12, 12}}, {"y"}},

@@ -30,13 +30,16 @@ extern const char* const kAttention;
 /// The positive elements and where they are: x f32[count] -> where i64[1, kept], values f32[kept].
 extern const char* const kPositives;
 
+/// A loop of as many turns as a run is told, each a step: turns i64[] -> left i64[], which is 0.
+extern const char* const kCountdown;
+
 /// A network and shapes of its input x that differ in what they ask of memory.
 struct TextNetwork {
   const char* text;
   std::vector<std::vector<int64_t>> shapes;
   std::vector<std::string> outputs;
 };
-/// All of the above, in that order.
+/// The first four, in that order.
 extern const std::vector<TextNetwork> kTextNetworks;
 
 }  // namespace graft_test

@@ -15,10 +15,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "base/random.h"
 #include "graft/graft.h"
+#include "graft/run_async.h"
 #include "modules/open_module.h"
 #include "plan/temporary_directory.h"
 #include "support/text_network.h"
@@ -50,25 +52,34 @@ graft::Engine compile(const Network& network, const char* threads = "2") {
   return graft::Engine(graft_test::compile_text(network.text, {{"threads", threads}}));
 }
 
-/// Runs on seeded values and copies what comes out.
-Outputs run(Session& session, const Network& network, const Shape& shape) {
+Floats seeded_input(const Shape& shape) {
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
   Floats x(static_cast<size_t>(count));
   graft::Random random(static_cast<uint64_t>(count) + 5);
   for (float& value : x) value = static_cast<float>(random.uniform(-1, 1));
-  std::vector<graft::TensorView> outputs;
-  for (const std::string& name : network.outputs) outputs.push_back({.name = name});
-  const graft::Status status = session.run({graft::view("x", x.data(), shape)}, outputs);
+  return x;
+}
+
+Outputs bytes_of(const std::vector<graft::TensorView>& outputs) {
   Outputs results;
   for (const graft::TensorView& output : outputs) {
     size_t bytes = output.dtype == graft::DataType::kInt64 ? 8 : 4;
     for (const int64_t extent : output.shape) bytes *= static_cast<size_t>(extent);
     const auto* data = static_cast<const std::byte*>(output.data);
-    results.emplace_back(data, data + (status.ok() ? bytes : 0));
+    results.emplace_back(data, data + bytes);
   }
-  EXPECT_TRUE(status.ok()) << status.message();
   return results;
+}
+
+/// Runs on seeded values and copies what comes out.
+Outputs run(Session& session, const Network& network, const Shape& shape) {
+  Floats x = seeded_input(shape);
+  std::vector<graft::TensorView> outputs;
+  for (const std::string& name : network.outputs) outputs.push_back({.name = name});
+  const graft::Status status = session.run({graft::view("x", x.data(), shape)}, outputs);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return status.ok() ? bytes_of(outputs) : Outputs{};
 }
 
 /// What one session on one thread computes, by shape.
@@ -157,6 +168,57 @@ TEST(Threads, sessions_outlive_the_engine_that_was_released_while_they_run) {
     });
     EXPECT_EQ(differences, 0);
   }
+}
+
+/// Threads that start runs of a few sessions at the same time, wait, cancel and run in between.
+TEST(Threads, start_asynchronous_runs_of_sessions_that_others_cancel_and_run) {
+  const Network& network = kNetworks[0];
+  const graft::Engine engine = compile(network);
+  const std::vector<Outputs> expected = expected_outputs(engine, network);
+  std::atomic<int> differences{0}, ends{0}, started{0};
+  {
+    std::vector<std::unique_ptr<Session>> sessions;
+    for (int i = 0; i < 3; ++i) sessions.push_back(std::make_unique<Session>(engine));
+    at_once(kSessions, [&](int t) {
+      graft::Random order(static_cast<uint64_t>(t));
+      for (int i = 0; i < 4 * kRuns; ++i) {
+        Session& session = *sessions[static_cast<size_t>(order.integer(0, 2))];
+        const auto s = static_cast<size_t>(order.integer(0, static_cast<int64_t>(network.shapes.size()) - 1));
+        const Shape& shape = network.shapes[s];
+        const auto x = std::make_shared<Floats>(seeded_input(shape));
+        ++started;
+        const auto done = [&, s, x](graft::RunResult result) {
+          ++ends;
+          if (result.status.kind() == graft::ErrorKind::kCancelled) return;
+          differences += !result.status.ok() || bytes_of(result.outputs) != expected[s];
+        };
+        differences += !graft::run_async(session, {graft::view("x", x->data(), shape)}, {{.name = "y"}}, done).ok();
+        if (i % 7 == 3) session.cancel();
+        if (i % 11 == 5) differences += !session.wait().ok();
+      }
+    });
+    differences += run(*sessions[0], network, network.shapes[0]) != expected[0];
+  }
+  EXPECT_EQ(differences, 0);
+  EXPECT_EQ(ends, started);
+}
+
+TEST(Threads, end_sessions_while_their_asynchronous_runs_go_on) {
+  const Network& network = kNetworks[0];
+  const graft::Engine engine = compile(network);
+  std::atomic<int> ends{0};
+  at_once(4, [&](int t) {
+    Floats x = seeded_input(network.shapes[2]);
+    for (int i = 0; i < 10; ++i) {
+      auto session = std::make_unique<Session>(engine);
+      for (int run = 0; run < 5; ++run) {
+        const graft::TensorView input = graft::view("x", x.data(), network.shapes[2]);
+        EXPECT_TRUE(graft::run_async(*session, {input}, {}, [&](graft::RunResult) { ++ends; }).ok());
+      }
+      if (t % 2) std::this_thread::sleep_for(std::chrono::microseconds(100 * i));
+    }
+  });
+  EXPECT_EQ(ends, 4 * 10 * 5);
 }
 
 TEST(Threads, describe_copy_and_release_one_engine) {
