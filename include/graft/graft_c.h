@@ -191,6 +191,36 @@ GRAFT_API void graft_engine_release(graft_engine* engine); /* NULL is allowed */
 /* How often this process has asked a code generator for kernels: it stays as it is once all engines are loaded. */
 GRAFT_API uint64_t graft_compilation_count(void);
 
+/* ---- Counters of the process ---- */
+
+/* GRAFT_COUNTER: only grows. */
+enum { GRAFT_COUNTER = 0, GRAFT_GAUGE = 1 };
+
+/* A number that is counted in this process, without any setting. */
+typedef struct graft_metric {
+  const char* name;   /* as Prometheus spells it: `graft_runs_total`, `graft_run_seconds_total` */
+  const char* help;   /* one sentence on what it counts */
+  int32_t kind;       /* GRAFT_COUNTER or GRAFT_GAUGE */
+  const char* engine; /* the model's name, of all its engines together; NULL for a number of the process */
+  const char* device; /* of the engine: `cpu`, `cuda`, `cuda:1`; NULL with `engine` */
+  double value;
+} graft_metric;
+/* Calls `take` for each metric, those of one name together; it lives during the call. From any thread, while others
+ * run, compile and load.
+ *   of the process: graft_kernel_compilations_total, graft_kernel_compile_seconds_total, graft_kernel_cache_hits_total,
+ *     graft_kernel_cache_misses_total, graft_host_fallbacks_total
+ *   of an engine: graft_engines, graft_sessions (that live), graft_runs_total, graft_run_failures_total,
+ *     graft_run_cancellations_total, graft_run_seconds_total (on a GPU until the work is queued),
+ *     graft_interpreted_steps_total (steps without a kernel), graft_arena_bytes (of intermediate results)
+ * A version may have more. What was counted of an engine stays when it is released; after a thousand names others
+ * count as `other`. */
+GRAFT_API graft_status graft_metrics(void (*take)(void* context, const graft_metric* metric), void* context,
+                                     graft_error* error);
+/* Hands the same to `take` as text for Prometheus (exposition format 0.0.4), with the version as
+ * `graft_build_info{version="..."} 1`; the text lives during the call. */
+GRAFT_API graft_status graft_metrics_text(void (*take)(void* context, const char* text), void* context,
+                                          graft_error* error);
+
 /* ---- What an engine takes and gives ---- */
 
 /* An axis of an input or output. */

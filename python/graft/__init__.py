@@ -14,6 +14,7 @@ from . import _graft, amp, operators
 from .bench import bench
 from .compiling import check, compile, load
 from .converters import converter, load_converters, remove_converter
+from .counting import metrics, metrics_text
 from .embedding import Embedded, embed
 from .engine import Axis, Engine, Session, StepTime, Value
 from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
@@ -29,4 +30,5 @@ __all__ = ["Axis", "CancelledError", "CurvePoint", "DeviceError", "Embedded", "E
            "InvalidArgumentError", "InvalidModelError", "MissingFileError", "Operator", "OutOfMemoryError",
            "QuantizationReport", "Quantized", "QuantizedLayer", "Session",
            "StepTime", "TriedPrecision", "UnsupportedError", "Value", "amp", "bench", "check", "compile", "converter",
-           "embed", "load", "load_converters", "operator", "operators", "quantize", "register", "remove_converter"]
+           "embed", "load", "load_converters", "metrics", "metrics_text", "operator", "operators", "quantize", "register",
+           "remove_converter"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension module `graft._graft`: the C interface for the package's Python code, which nobody else imports.
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <tuple>
@@ -186,6 +187,30 @@ nb::list output_shapes(const Engine& engine, const std::vector<std::vector<int64
   return results;
 }
 
+/// (name, kind, engine or None, device or None, value) of each.
+nb::list metrics() {
+  nb::list list;
+  const auto take = [](void* to, const graft_metric* metric) {
+    const auto label = [](const char* text) {
+      return text ? nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace"))
+                  : nb::none();
+    };
+    static_cast<nb::list*>(to)->append(nb::make_tuple(metric->name, metric->kind, label(metric->engine),
+                                                      label(metric->device), metric->value));
+  };
+  graft_error error;
+  check(graft_metrics(take, &list, &error), error);
+  return list;
+}
+
+nb::bytes metrics_text() {
+  std::string text;
+  const auto take = [](void* to, const char* given) { *static_cast<std::string*>(to) = given; };
+  graft_error error;
+  check(graft_metrics_text(take, &text, &error), error);
+  return nb::bytes(text.c_str(), text.size());
+}
+
 void save(const Engine& engine, const std::string& path) {
   graft_error error;
   graft_status status = GRAFT_OK;
@@ -277,6 +302,8 @@ NB_MODULE(_graft, module) {
   module.def("set_main_thread", set_main_thread);
   module.def("version", graft_version);
   module.def("compilation_count", graft_compilation_count);
+  module.def("metrics", metrics);
+  module.def("metrics_text", metrics_text);
   module.def("end_of_interpreter", end_of_interpreter);
   module.def("take_messages", take_messages);
   module.def("set_log_level", [](int level) { graft_set_log(keep_message, nullptr, level); });

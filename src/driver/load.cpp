@@ -11,6 +11,7 @@
 #include "device/cuda/describe_gpus.h"
 #include "modules/host_source.h"
 #include "modules/library_source.h"
+#include "runtime/counters.h"
 
 namespace graft {
 namespace {
@@ -92,7 +93,9 @@ std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& devic
                    engine.name.empty() ? "engine" : engine.name);
   engine.threads = usable_threads(threads, engine.threads);
   const auto on = gpu >= 0 ? open_cuda_device(gpu) : nullptr;
-  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on, host_kernel_source());
+  auto counted = std::make_shared<const CountedEngine>(engine.name, device);
+  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on, host_kernel_source(),
+                   std::move(counted));
 }
 
 }  // namespace graft

@@ -2,6 +2,7 @@
 #include "modules/kernel_source.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -19,7 +20,7 @@
 namespace graft {
 namespace {
 
-std::atomic<uint64_t> compilations{0};
+std::atomic<uint64_t> compilations{0}, compile_nanoseconds{0}, cache_hits{0}, cache_misses{0};
 
 /// A code generator module: where it is, and its functions once it was opened.
 struct Generator {
@@ -100,8 +101,11 @@ Received generate(const std::string& programs, const Target& target, const char*
   compilations.fetch_add(1, std::memory_order_relaxed);
   Received received;
   received.progress = &progress;
+  const auto begin = std::chrono::steady_clock::now();
   const int outcome =
       generator.compile(programs.data(), programs.size(), print(target).c_str(), options, &receive, &received);
+  const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - begin;
+  compile_nanoseconds.fetch_add(static_cast<uint64_t>(taken.count()), std::memory_order_relaxed);
   if (received.thrown) std::rethrow_exception(received.thrown);
   const std::string name = fmt::format("code generator {}", generator.name);
   if (outcome == graft_codegen_stopped) throw Error(ErrorKind::kCancelled, "stopped as the caller asked", name);
@@ -136,7 +140,9 @@ std::vector<std::byte> kernel_code(const std::string& programs, const Target& ta
 std::vector<std::byte> interruptible_kernel_code(const std::string& programs, const Target& target,
                                                  const KernelProgress& progress, const KernelUse& use) {
   const std::string key = code_key(target, programs);
-  if (auto known = cache().find(key)) {
+  auto known = cache().find(key);
+  (known ? cache_hits : cache_misses).fetch_add(1, std::memory_order_relaxed);
+  if (known) {
     if (use) use(key, *known);
     return *std::move(known);
   }
@@ -183,6 +189,11 @@ TimingCache timing_cache(const Target& target, const std::string& machine) {
 }
 
 uint64_t compilation_count() { return compilations.load(std::memory_order_relaxed); }
+
+KernelCounts kernel_counts() {
+  const auto get = [](const std::atomic<uint64_t>& number) { return number.load(std::memory_order_relaxed); };
+  return {get(compilations), get(compile_nanoseconds), get(cache_hits), get(cache_misses)};
+}
 
 std::string why_no_generator(const Target& target) {
   try {

@@ -56,6 +56,13 @@ TimingCache timing_cache(const Target& target, const std::string& machine = {});
 /// How often this process has asked a code generator for kernels.
 uint64_t compilation_count();
 
+/// What this process has asked for kernels.
+struct KernelCounts {
+  uint64_t compilations = 0, compile_nanoseconds = 0;  ///< by code generators; the time of all threads together
+  uint64_t cache_hits = 0, cache_misses = 0;           ///< of the kernel cache, by groups of kernels
+};
+KernelCounts kernel_counts();
+
 /// Empty when the code generator for the target is there and opens, else what is missing.
 std::string why_no_generator(const Target& target);
 

@@ -94,8 +94,11 @@ std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, L
 }  // namespace
 
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
-                                              std::shared_ptr<Device> device, const HostKernelSource& host_kernels) {
-  return load_whole(std::move(engine), std::move(libraries), std::move(device), host_kernels);
+                                              std::shared_ptr<Device> device, const HostKernelSource& host_kernels,
+                                              std::shared_ptr<const CountedEngine> counted) {
+  auto loaded = load_whole(std::move(engine), std::move(libraries), std::move(device), host_kernels);
+  loaded->counted = std::move(counted);
+  return loaded;
 }
 
 }  // namespace graft

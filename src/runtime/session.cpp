@@ -3,6 +3,7 @@
 #include <atomic>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,7 @@ Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : stat
   state_->threads = threads > 0 ? threads : state_->engine->threads;
   state_->table = std::make_shared<ValueTable>(state_->session_memory.budget);
   const auto scope = state_->stream ? state_->stream->enter() : nullptr;
+  state_->counters.emplace(state_->loaded->counted);
   state_->study_engine();
   state_->table->keep();
   if (state_->stream) state_->open_device();
@@ -120,9 +122,10 @@ Status guarded(const Body& body) {
 
 Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate,
                     void* context, CancelledBefore cancelled) {
-  return guarded([&] {
-    const auto scope = state_->stream ? state_->stream->enter() : nullptr;
-    State& state = *state_;
+  State& state = *state_;
+  const Clock::time_point begin = Clock::now();
+  Status status = guarded([&] {
+    const auto scope = state.stream ? state.stream->enter() : nullptr;
     state.clear_stop();
     if (cancelled && cancelled(context)) state.request_stop(StopSignal::kCancelled);
     const LimitScope limits(state.session_memory.budget, &state.stop);
@@ -132,6 +135,18 @@ Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> ou
     }
     state.run(inputs, outputs, allocate, context);
   });
+  if (state.counters->counts()) state.count_run(status, Clock::now() - begin);
+  return status;
+}
+
+void Session::State::count_run(const Status& status, std::chrono::nanoseconds taken) {
+  const bool cancelled = !status.ok() && status.kind() == ErrorKind::kCancelled;
+  counters->add({.runs = status.ok(),
+                 .failures = !status.ok() && !cancelled,
+                 .cancellations = cancelled,
+                 .interpreted_steps = std::exchange(interpreted_steps, 0),
+                 .nanoseconds = static_cast<uint64_t>(taken.count()),
+                 .arena_bytes = last_arena});
 }
 
 Status Session::set_stream(void* native) {

@@ -18,6 +18,7 @@
 
 namespace graft {
 
+class CountedEngine;
 class Device;
 class MappedFile;
 struct DeviceActivity;
@@ -37,13 +38,15 @@ struct LoadedEngine {
   std::map<int, std::shared_ptr<const Region>> regions;  ///< by step: what the interpreter runs and what counts
   std::map<int, std::vector<std::shared_ptr<const LoadedEngine>>> bodies;  ///< by step of control flow
   std::map<int, HostKernel> host;  ///< by step of plain C++
+  std::shared_ptr<const CountedEngine> counted;  ///< null: its runs are nobody's metrics
 };
 /// Maps the engine's objects, or loads them on `device` with the engine's constants; throws Error{device} or
 /// {invalid_model} naming the kernel that cannot be loaded. Kernels of the host that stand on a library come from
-/// `host_kernels`.
+/// `host_kernels`. Runs are counted by `counted`.
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries = {},
                                               std::shared_ptr<Device> device = nullptr,
-                                              const HostKernelSource& host_kernels = {});
+                                              const HostKernelSource& host_kernels = {},
+                                              std::shared_ptr<const CountedEngine> counted = nullptr);
 
 /// A caller's buffer: `strides` in elements, empty for row-major.
 struct BufferView {

@@ -53,6 +53,7 @@ void Session::State::open_bodies() {
       state->session_memory.stream = session_memory.stream;
       state->stream = stream;
       state->table = table;
+      state->interpreted = interpreted;
       state->study_engine();
       if (stream) state->open_device();
       ControlWork::Body& added = fresh->bodies.emplace_back();

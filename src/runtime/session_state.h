@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "runtime/buffer.h"
+#include "runtime/counters.h"
 #include "runtime/device_code.h"
 #include "runtime/interpret_step.h"
 #include "runtime/session.h"
@@ -153,6 +154,9 @@ struct Session::State {
   StopSignal stop;
   double deadline_seconds = 0;  // of a run; 0: none
   int64_t last_arena = 0;
+  std::optional<SessionCounters> counters;       // of a session, not of those of its bodies
+  uint64_t interpreted_steps = 0;                // of the current run
+  uint64_t* interpreted = &interpreted_steps;    // of a body: those of the session around it
   Clock::time_point begin;
   int64_t* found = nullptr;    // on the device: what kernels found, two numbers for each step
   Buffer all_found;            // of this session and those of its bodies
@@ -166,6 +170,7 @@ struct Session::State {
   void study_engine();
   void run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
   void set_validating(bool on);
+  void count_run(const Status& status, std::chrono::nanoseconds taken);
   void clear_stop();
   void request_stop(StopSignal::Reason reason);
   void* give_output(size_t i, int64_t bytes);

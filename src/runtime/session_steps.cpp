@@ -128,6 +128,7 @@ void Session::State::run_step(int index, Prepared& p) {
 
 /// Errors of the interpreter speak of regions; the user knows the node.
 void Session::State::interpret(int index, std::span<void* const> given, const Bindings& bindings) {
+  ++*interpreted;
   try {
     interpret_step(*engine, index, given, bindings, references);
   } catch (const Error& error) {

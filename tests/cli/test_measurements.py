@@ -103,3 +103,15 @@ def test_a_result_is_judged_by_the_precision_that_was_asked_for(graft, tmp_path)
     done = graft("run", "m.graft", "--reference-model", "m.onnx", "--reference", "onnxruntime", "--rtol", "1e-6",
                  "--atol", "1e-6")
     assert done.returncode == 1 and "WRONG" in done.stdout
+
+
+def test_bench_writes_the_counters_of_its_runs(graft, model, tmp_path):
+    done = graft("bench", "model.onnx", *QUICK, "--size", "batch=2", "--iterations", "5", "--warmup", "1", "--metrics",
+                 "counters.prom")
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "counters.prom").read_text().splitlines()
+    runs, = (float(line.split()[-1]) for line in lines if line.startswith("graft_runs_total{"))
+    assert runs >= 5
+    assert "# TYPE graft_kernel_cache_hits_total counter" in lines
+    same = graft("bench", "model.onnx", *QUICK, "--metrics", "-", "--json", "-")
+    assert same.returncode == 2 and "both write" in same.stderr, same.stderr

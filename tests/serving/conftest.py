@@ -117,10 +117,11 @@ class Server:
         return int(stats.get("inference_count", 0)), int(stats.get("execution_count", 0))
 
     def metric(self, name, model):
-        """The value of a metric of a model."""
+        """The value of a metric of a model, or, for None, of the process."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
-        found = re.search(rf'^{name}{{[^}}]*model="{re.escape(model)}"[^}}]*}} (\S+)$', text, re.M)
+        labels = "" if model is None else rf'{{[^}}]*model="{re.escape(model)}"[^}}]*}}'
+        found = re.search(rf'^{name}{labels} (\S+)$', text, re.M)
         assert found, f"no {name} of {model} in\n{text}"
         return float(found[1])
 

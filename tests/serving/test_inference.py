@@ -106,6 +106,16 @@ def test_fault_of_one_request_is_not_the_fault_of_those_joined_with_it(server):
         else:
             np.testing.assert_array_equal(answer.as_numpy("y"), weights("table", 10, 3)[requests[index]["i"]])
     assert server.metric("graft_retried_requests", "guilty") == 8
+    assert server.metric("graft_run_failures", "guilty") == 2  # joined, and alone
+    assert server.metric("graft_run_seconds", "guilty") > 0
+
+
+def test_kernels_of_all_models_are_counted(server):
+    before = [server.metric(f"graft_kernel_cache_{end}", None) for end in ("hits", "misses")]
+    server.serve("counted", "dense")
+    after = [server.metric(f"graft_kernel_cache_{end}", None) for end in ("hits", "misses")]
+    assert sum(after) > sum(before)
+    assert server.metric("graft_kernel_compilations", None) >= 0
 
 
 def test_instances_share_an_engine_and_answer_at_the_same_time(server):

@@ -18,6 +18,7 @@
 #include "bench_streams.h"
 #include "commands.h"
 #include "console.h"
+#include "driver/metrics.h"
 #include "graph/symbols.h"
 #include "json_output.h"
 #include "model_options.h"
@@ -55,6 +56,7 @@ struct BenchCommand {
   std::string hint;
   std::optional<double> latency_bound;  ///< ms
   JsonOutput json;
+  std::string metrics;  ///< the file, or empty
 
   int run() const;
   int choose_streams(const std::shared_ptr<const LoadedEngine>& engine, const std::vector<TensorData>& given) const;
@@ -239,6 +241,8 @@ int BenchCommand::run() const {
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
   json.check(files);
+  check_output("--metrics", metrics, files);
+  json.check_apart("--metrics", metrics);
   if (latency_bound && hint != "throughput") throw UsageError("--latency-bound goes with --hint throughput");
   const auto engine = model.load_engine([this](const Engine& signature) { inputs.check(signature); });
   check_output_unread("--json", json.path());
@@ -249,6 +253,7 @@ int BenchCommand::run() const {
   figures.parts = measure_parts(engine, given);
   if (json.leaves_text()) print_figures(*engine, given, figures, batch, settings.host_io);
   json.write(nlohmann::json::array({row_of(*engine, given, figures, batch, model.path())}));
+  if (!metrics.empty()) write_output(metrics, prometheus_text());
   return check_bound(figures);
 }
 
@@ -283,6 +288,9 @@ void add_bench(Command app, Action& action) {
       .with_unit({{"us", 1e-3}, {"ms", 1}, {"s", 1e3}})
       .type_name("TIME");
   command->json.add_to(sub);
+  sub.add_option("--metrics", command->metrics,
+                  "write the counters of the process as text for Prometheus; - is standard output")
+      .type_name("FILE");
   sub.add_option("--run-deadline", command->settings.run_deadline,
                   "limit of a run in seconds")
       .positive().type_name("S");

@@ -14,6 +14,7 @@ namespace {
 /// What all models share.
 struct Backend {
   MetricFamilies families;
+  ProcessMetrics process;
   Watch watch;
 };
 
@@ -46,10 +47,15 @@ Backend& backend_of(TRITONBACKEND_Model* model) {
   return *static_cast<Backend*>(state);
 }
 
-Model& model_of(TRITONBACKEND_ModelInstance* instance) {
+TRITONBACKEND_Model* handle_of(TRITONBACKEND_ModelInstance* instance) {
   TRITONBACKEND_Model* model = nullptr;
-  void* state = nullptr;
   check(TRITONBACKEND_ModelInstanceModel(instance, &model));
+  return model;
+}
+
+Model& model_of(TRITONBACKEND_ModelInstance* instance) {
+  TRITONBACKEND_Model* const model = handle_of(instance);
+  void* state = nullptr;
   check(TRITONBACKEND_ModelState(model, &state));
   return *static_cast<Model*>(state);
 }
@@ -91,6 +97,7 @@ GRAFT_ENTRY TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
   return guarded([&] {
     Backend& backend = backend_of(model);
     auto state = std::make_unique<Model>(model, backend.families, backend.watch);
+    backend.process.update();
     check(TRITONBACKEND_ModelSetState(model, state.get()));
     static_cast<void>(state.release());
   });
@@ -109,6 +116,7 @@ GRAFT_ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* i
   using namespace graft::triton;
   return guarded([&] {
     auto state = std::make_unique<Instance>(instance, model_of(instance));
+    backend_of(handle_of(instance)).process.update();  // one of another device has an engine of its own
     check(TRITONBACKEND_ModelInstanceSetState(instance, state.get()));
     static_cast<void>(state.release());
   });

@@ -188,6 +188,7 @@ Status Instance::run(Group group, const graft_allocator* allocator, Times& times
   running_.clear();
   for (const Request* request : group) running_.push_back(request->handle);
   graft_error error;
+  const uint64_t begin = now();
   seat_.begin(session_.handle(), running_);
   graft_status status = graft_session_run(session_.handle(), inputs_.data(), inputs_.size(), outputs_.data(),
                                           outputs_.size(), allocator, &error);
@@ -195,7 +196,9 @@ Status Instance::run(Group group, const graft_allocator* allocator, Times& times
   seat_.end();
   times.compute_end = now();
   model_.metrics().runs.add(1);
+  model_.metrics().seconds.add(static_cast<double>(times.compute_end - begin) * 1e-9);
   if (status == GRAFT_OK) return {};
+  model_.metrics().failures.add(1);
   if (status == GRAFT_CANCELLED) model_.metrics().cancelled.add(1);
   return {static_cast<ErrorKind>(status), error.message};
 }
