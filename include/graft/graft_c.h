@@ -92,7 +92,9 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
 /* ---- Compiling, loading, saving ---- */
 
 /* A choice, spelled as on the command line without the dashes; a key may come several times:
- *   dim      batch=8 | batch=1:8:64         a named size of the model, fixed or min:opt:max
+ *   dim      batch=8 | batch=1:8:64         a named size of the model, fixed or min:opt:max; batch=1:8,1,32:64 has
+ *                                           several optima: choices are made for each, and a run takes those of the
+ *                                           smallest that is not below its size, or else of the largest
  *   shape    x:1x3x224x224                  the shape of an input, fixed
  *   min-shape, opt-shape, max-shape x:1x16  the ranges of an input's symbolic axes
  *   threads  2                              threads that the plan is made for; 0: all that this process can use
@@ -227,7 +229,7 @@ GRAFT_API graft_status graft_metrics_text(void (*take)(void* context, const char
 typedef struct graft_axis {
   int64_t size;         /* -1 when it depends on the run */
   const char* text;     /* `384`, `batch`, `2*length` */
-  int64_t min, opt, max; /* of a symbol, as the engine was compiled; max 0 is unbounded */
+  int64_t min, opt, max; /* of a symbol, as the engine was compiled; max 0 is unbounded, of several optima the first */
 } graft_axis;
 
 typedef struct graft_value_info {
@@ -255,6 +257,8 @@ GRAFT_API const graft_value_info* graft_engine_output(const graft_engine* engine
  *     included; `folded` counts outputs that were computed while compiling, `none` steps without work at run time
  *   steps [{name, nodes[], operators[], way, library, kernel, schedule, candidates [{name, milliseconds, reason}],
  *     bodies[]}]; milliseconds are null where nothing was measured, a body is an array of steps
+ *   optima [{sizes{name: size}, same_as, steps}]: where a dimension has several, one for each combination; `steps` are
+ *     those of the first, and `same_as` is the number of one with the same steps, or null
  * The command's --json uses the same names (docs/schemas). */
 GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
 

@@ -19,6 +19,8 @@ Choices = list[tuple[str, str]]
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "auto"]
 Tune = Literal["off", "fast", "full"]
 Path = str | os.PathLike[str]
+#: dynamic dimensions: a size, (minimum, optimum, maximum), or (minimum, optima, maximum)
+Dims = Mapping[str, int | Sequence[int | Sequence[int]]]
 
 
 class CommonOptions(TypedDict, total=False):
@@ -41,7 +43,7 @@ class Options(CommonOptions, total=False):
     converters: Path | Sequence[Path]  #: shared libraries with rows for operators of a .pt2
 
 
-def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
+def compile(model: Any, *, dims: Dims | None = None,
             shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu",
             precision: Precision = "fp32", max_error: float | None = None, search_limit: float | None = None,
             tune: Tune = "fast", threads: int = 0,
@@ -53,7 +55,8 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     model      a path (ONNX, a SavedModel, a frozen GraphDef, a file of Keras, a symbol of MXNet), the bytes of an ONNX
                file or a GraphDef, an onnx.ModelProto or a GraphDef
     dims       dynamic dimensions by name: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a range (minimum, optimum,
-               maximum) that one engine serves
+               maximum) that one engine serves; (1, (8, 1, 32), 64) has several optima, each compiled: a run takes the
+               smallest that is not below its size
     shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (minimum, optimum, maximum)
     device     "cpu", "cuda" or "cuda:1"
     precision  "fp32", "tf32" (GPUs), "fp16", "bf16": inputs and outputs keep the model's types. "auto" with
@@ -91,7 +94,7 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
         return Engine(_graft.compile_bytes(data, path, choices, report))
 
 
-def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
+def check(model: Any, *, dims: Dims | None = None,
           shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu",
           precision: Precision = "fp32", tune: Tune = "off", threads: int = 0,
           target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (), record: Path | None = None,
@@ -195,7 +198,7 @@ def remedy_for(model: Any) -> str:
                 "give a path, bytes or an onnx.ModelProto")
 
 
-def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[str, Sequence[Any]] | None, device: str,
+def choices_of(dims: Dims | None, shapes: Mapping[str, Sequence[Any]] | None, device: str,
                precision: str, tune: str, threads: int, target: str | Iterable[str] | None,
                disable: str | Iterable[str], record: Path | None,
                options: Mapping[str, Any]) -> Choices:
@@ -219,13 +222,18 @@ def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[s
 
 
 def range_text(name: str, size: Any) -> str:
-    """`8`, or `1:8:64`."""
+    """`8`, `1:8:64`, or `1:8,1,32:64` for several optima."""
     if hasattr(size, "__index__"):
         return str(arguments.whole(f"dims['{name}']", size))
     sizes = tuple(size) if isinstance(size, Sequence) else ()
-    if len(sizes) != 3 or not all(hasattr(each, "__index__") for each in sizes):
-        raise InvalidArgumentError(f"dims['{name}'] is {size!r}: give a number, or (smallest, usual, largest)")
-    return ":".join(str(arguments.whole(f"dims['{name}']", each)) for each in sizes)
+    several = len(sizes) == 3 and isinstance(sizes[1], Sequence) and not isinstance(sizes[1], str) and len(sizes[1]) > 0
+    each = [sizes[0], *sizes[1], sizes[2]] if several else list(sizes)
+    if len(sizes) != 3 or not all(hasattr(number, "__index__") for number in each):
+        raise InvalidArgumentError(f"dims['{name}'] is {size!r}: give a number, (smallest, usual, largest), or "
+                                   "(smallest, (usual, usual ...), largest)")
+    texts = [str(arguments.whole(f"dims['{name}']", number)) for number in each]
+    return f"{texts[0]}:{','.join(texts[1:-1])}:{texts[-1]}"
+
 
 
 def shape_choices(name: str, shape: Any) -> Choices:

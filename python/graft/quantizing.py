@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Unpack
 import numpy as np
 
 from . import _graft, arguments, element_types, keras_file, logs, operators
-from .compiling import Options, Path, Progress, Reporting, Tune, choices_of, source_of
+from .compiling import Dims, Options, Path, Progress, Reporting, Tune, choices_of, source_of
 from .engine import Engine
 from .errors import InvalidArgumentError
 
@@ -165,7 +165,7 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
              max_drop: float | None = None, search_limit: float | None = None, smooth: bool = True,
              rounding: Rounding = "auto", per_layer: bool = False, batches: int = 0,
              calibration_file: Path | None = None, output: Path | None = None,
-             dims: Mapping[str, int | Sequence[int]] | None = None,
+             dims: Dims | None = None,
              shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", tune: Tune = "fast",
              threads: int = 0, target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (),
              record: Path | None = None, ops: Any = (), progress: Progress = None, directory: Path | None = None,

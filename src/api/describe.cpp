@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/describe.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/printable.h"
@@ -95,6 +97,19 @@ void add_ways(const Engine& engine, std::map<std::string, int>& ways) {
   }
 }
 
+/// One that does what an earlier one does names that, and has no steps of its own.
+std::string variant_json(const Engine& engine, const EngineVariant& variant) {
+  const auto first = std::find_if(engine.variants.begin(), engine.variants.end(),
+                                  [&](const EngineVariant& other) { return other.engine == variant.engine; });
+  const auto same = first - engine.variants.begin();
+  const bool own = &*first == &variant && variant.engine;
+  const auto step = [&](const EngineStep& item) { return step_json(*variant.engine, item); };
+  return fmt::format(R"({{"sizes":{},"same_as":{},"steps":{}}})",
+                     object(variant.optima, [](int64_t size) { return std::to_string(size); }),
+                     &*first == &variant ? "null" : std::to_string(same),
+                     own ? array(variant.engine->steps, step) : "[]");
+}
+
 }  // namespace
 
 std::map<std::string, int> count_ways(const Engine& engine) {
@@ -130,12 +145,13 @@ std::string describe(const Engine& engine) {
   };
   const auto tensor = [&](int id) { return value_json(engine.tensors[id]); };
   const auto step = [&](const EngineStep& item) { return step_json(engine, item); };
+  const auto variant = [&](const EngineVariant& each) { return variant_json(engine, each); };
   return fmt::format(
       R"({{"name":{},"target":{},"threads":{},"options":{},"symbols":{},"constant_bytes":{},)"
-      R"("computed_sizes":{},"inputs":{},"outputs":{},"ways":{},"steps":{}}})",
+      R"("computed_sizes":{},"inputs":{},"outputs":{},"ways":{},"steps":{},"optima":{}}})",
       json_text(engine.name), json_text(engine.target), engine.threads, array(engine.options, option), symbols,
       constant_bytes, engine.has_computed_symbols, array(engine.inputs, tensor), array(engine.outputs, tensor),
-      ways_json(engine), array(engine.steps, step));
+      ways_json(engine), array(engine.steps, step), array(engine.variants, variant));
 }
 
 }  // namespace graft

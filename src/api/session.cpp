@@ -477,7 +477,8 @@ size_t graft_session_profile(const graft_session* session, graft_step_time* time
   if (!session || !session->current) return 0;
   const std::vector<graft::StepTime>& profile = session->current.load()->profile();
   for (size_t i = 0; i < profile.size() && i < capacity; ++i) {
-    times[i] = {session->running->data().steps[profile[i].step].name.c_str(), profile[i].begin_us, profile[i].end_us};
+    const graft::EngineStep& step = session->current.load()->last_engine().steps[profile[i].step];
+    times[i] = {step.name.c_str(), profile[i].begin_us, profile[i].end_us};
   }
   return profile.size();
 }

@@ -72,7 +72,7 @@ Engine build(const Plan& plan, const Target& target, const CompileOptions& optio
         "compile it for this machine too, or choose the device that it was made for",
         fmt::join(names, " and "), on_gpu ? target.name : fmt::format("the CPU with {} threads", target.threads));
   }
-  Engine engine = graft::plan(fuse_for(target, plan.graph, chosen, nullptr), target, chosen, &plan).engine;
+  Engine engine = plan_for_optima(plan.graph, target, chosen, plan).engine;
   engine.name = plan.graph.name;
   engine.options = plan.options;
   return engine;
@@ -90,7 +90,7 @@ Compiled compile_stages(Graph graph, Stage done, const CompileOptions& options) 
   infer_types(graph);
   bool first = true;
   for (const Target& target : targets) {
-    BuiltEngine built = plan(fuse_for(target, graph, options, nullptr), target, options, &known);
+    BuiltEngine built = plan_for_optima(graph, target, options, known);
     compiled.plan.records.push_back(std::move(built.record));
     for (PackedConstant& packed : built.packed) compiled.plan.packed.push_back(std::move(packed));
     if (first) compiled.engine = std::move(built.engine);

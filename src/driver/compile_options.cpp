@@ -13,6 +13,7 @@
 #include "base/spelling.h"
 #include "driver/quantize_options.h"
 #include "fuse/rewrite_region.h"
+#include "graph/optima.h"
 #include "library/libraries.h"
 #include "passes/pass.h"
 #include "quantize/format.h"
@@ -50,26 +51,48 @@ double parse_seconds(const OptionText& choice) {
   return seconds;
 }
 
-/// `batch=8` fixes a symbol, `batch=1:64` bounds it, `batch=1:8:64` also says what to optimise for.
+/// Each optimum lies in the range, and is there once.
+void check_optima(const Graph::Range& range, const OptionText& choice, const std::string& expected) {
+  const std::vector<int64_t> optima = optima_of(range);
+  if (optima.front() < range.min || optima.back() > range.max) reject(choice, expected);
+  const auto twice = std::adjacent_find(optima.begin(), optima.end());
+  GRAFT_USER_CHECK(twice == optima.end(), kInvalidArgument,
+                   fmt::format("the optimum {} is there twice in '{}'", twice == optima.end() ? 0 : *twice,
+                               choice.value), std::string(choice.key));
+  GRAFT_USER_CHECK(optima.size() <= kMostOptima, kInvalidArgument,
+                   fmt::format("{} optima in '{}'; each is compiled, and there may be {}", optima.size(), choice.value,
+                               kMostOptima), std::string(choice.key));
+}
+
+/// The optima of a range: `8`, or `8,1,32`, of which the first is the main one.
+void take_optima(Graph::Range& range, const OptionText& choice, std::string_view text, const std::string& expected) {
+  bool first = true;
+  for (const std::string_view word : split(text, ',')) {
+    const int64_t size = parse_number(choice, word, 0, kMaxSize, expected);
+    if (first) {
+      range.opt = size;
+    } else {
+      range.others.push_back(size);
+    }
+    first = false;
+  }
+}
+
+/// `batch=8` fixes a symbol, `batch=1:64` bounds it, `batch=1:8:64` also says what to optimise for, and
+/// `batch=1:8,1,32:64` several sizes.
 void set_dim(CompileOptions& options, const OptionText& choice) {
-  const std::string expected = "NAME=SIZE, NAME=MIN:MAX or NAME=MIN:OPT:MAX with whole sizes, MIN <= OPT <= MAX";
+  const std::string expected =
+      "NAME=SIZE, NAME=MIN:MAX, NAME=MIN:OPT:MAX or NAME=MIN:OPT,OPT...:MAX with whole sizes, MIN <= OPT <= MAX";
   const size_t equals = choice.value.find('=');
   if (equals == 0 || equals == choice.value.npos) reject(choice, expected);
-  std::vector<int64_t> sizes;
-  for (const std::string_view word : split(choice.value.substr(equals + 1), ':')) {
-    sizes.push_back(parse_number(choice, word, 0, kMaxSize, expected));
-  }
+  const std::vector<std::string_view> words = split(choice.value.substr(equals + 1), ':');
+  if (words.size() > 3) reject(choice, expected);
   Graph::Range range;
-  if (sizes.size() == 1) {
-    range = {sizes[0], sizes[0], sizes[0]};
-  } else if (sizes.size() == 2) {
-    range = {sizes[0], sizes[1], sizes[1]};
-  } else if (sizes.size() == 3) {
-    range = {sizes[0], sizes[1], sizes[2]};
-  } else {
-    reject(choice, expected);
-  }
-  if (range.min > range.opt || range.opt > range.max) reject(choice, expected);
+  range.min = parse_number(choice, words.front(), 0, kMaxSize, expected);
+  range.max = parse_number(choice, words.back(), 0, kMaxSize, expected);
+  range.opt = range.max;
+  if (words.size() == 3) take_optima(range, choice, words[1], expected);
+  check_optima(range, choice, expected);
   const std::string name(choice.value.substr(0, equals));
   GRAFT_USER_CHECK(options.dims.emplace(name, range).second, kInvalidArgument,
                    fmt::format("'{}' was chosen twice; give one size or one range", name), std::string(choice.key));
@@ -92,12 +115,12 @@ void set_shape(InputShapes& shapes, const OptionText& choice) {
                    fmt::format("the shape of '{}' was chosen twice; give it once", input), std::string(choice.key));
 }
 
-/// `a:2x4,b:2x4` as other tools take it: the parts, where each is a name, `mark` and nothing but sizes; else the whole,
-/// as a name may have commas.
-std::vector<std::string_view> listed(std::string_view value, char mark, std::string_view sizes) {
+/// `a:2x4,b:2x4` as other tools take it: the parts, where each is a name, a colon and nothing but sizes; else the
+/// whole, as a name may have commas.
+std::vector<std::string_view> listed(std::string_view value, std::string_view sizes) {
   const std::vector<std::string_view> parts = split(value, ',');
   const auto is_whole = [&](std::string_view part) {
-    const size_t at = part.rfind(mark == '=' ? '=' : ':');
+    const size_t at = part.rfind(':');
     return at != 0 && at != part.npos && part.find_first_not_of(sizes, at + 1) == part.npos;
   };
   if (std::all_of(parts.begin(), parts.end(), is_whole)) return parts;
@@ -105,11 +128,28 @@ std::vector<std::string_view> listed(std::string_view value, char mark, std::str
 }
 
 void set_shapes(InputShapes& shapes, const OptionText& choice) {
-  for (const std::string_view part : listed(choice.value, ':', "0123456789x")) set_shape(shapes, {choice.key, part});
+  for (const std::string_view part : listed(choice.value, "0123456789x")) set_shape(shapes, {choice.key, part});
 }
 
+/// A part between commas that is all of sizes goes on with the optima of the one before it.
 void set_dims(CompileOptions& options, const OptionText& choice) {
-  for (const std::string_view part : listed(choice.value, '=', "0123456789:")) set_dim(options, {choice.key, part});
+  constexpr std::string_view kSizes = "0123456789:,";
+  std::vector<std::string_view> parts;
+  for (const std::string_view part : split(choice.value, ',')) {
+    const bool goes_on = !parts.empty() && part.find_first_not_of(kSizes) == part.npos;
+    if (!goes_on) {
+      parts.push_back(part);
+      continue;
+    }
+    std::string_view& before = parts.back();
+    before = {before.data(), static_cast<size_t>(part.data() + part.size() - before.data())};
+  }
+  const bool each_is_whole = std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
+    const size_t at = part.rfind('=');
+    return at != 0 && at != part.npos && part.find_first_not_of(kSizes, at + 1) == part.npos;
+  });
+  if (!each_is_whole) parts = {choice.value};  // a name may have commas
+  for (const std::string_view part : parts) set_dim(options, {choice.key, part});
 }
 
 /// A choice among words; `allowed` is parallel to the values that they stand for.

@@ -25,8 +25,10 @@ std::vector<std::pair<std::string, std::string>> recorded_options(const CompileO
   if (!options.splits_operands) rows.emplace_back("fp32-units", "fma");
   for (const auto& [name, range] : options.dims) {
     const bool fixed = range.min == range.max;
+    std::string optima = std::to_string(range.opt);
+    for (const int64_t other : range.others) optima += fmt::format(",{}", other);
     rows.emplace_back("dim", fixed ? fmt::format("{}={}", name, range.min)
-                                   : fmt::format("{}={}:{}:{}", name, range.min, range.opt, range.max));
+                                   : fmt::format("{}={}:{}:{}", name, range.min, optima, range.max));
   }
   const std::pair<const char*, const InputShapes&> shapes[] = {{"shape", options.shapes},
                                                                {"min-shape", options.min_shapes},

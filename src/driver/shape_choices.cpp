@@ -34,7 +34,8 @@ Value& find_input(Graph& graph, const std::string& name, std::string_view option
 void merge(Ranges& ranges, const std::string& symbol, const Graph::Range& range, const std::string& where) {
   const auto [old, added] = ranges.emplace(symbol, range);
   const Graph::Range& known = old->second;
-  const bool same = known.min == range.min && known.opt == range.opt && known.max == range.max;
+  const bool same = known.min == range.min && known.opt == range.opt && known.max == range.max &&
+                    known.others == range.others;
   GRAFT_USER_CHECK(added || same, kInvalidArgument,
                    fmt::format("the size '{}' was chosen twice: {}:{}:{} and {}:{}:{}", symbol, known.min, known.opt,
                                known.max, range.min, range.opt, range.max), where);

@@ -21,6 +21,11 @@ Environment with_disabled(const CompileOptions& options);
 /// fuse() for one of the targets.
 FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOptions& options, CompileNotes* notes);
 
+/// plan() for each combination of the optima of the graph's dimensions (graph/optima.h): the engine for the main one,
+/// with the others as its variants, and one record for all.
+BuiltEngine plan_for_optima(const Graph& graph, const Target& target, const CompileOptions& options,
+                            const Plan& known);
+
 /// Weights that an engine holds packed are made from there again when somebody asks for them: in memory once.
 void share_weights(Plan& plan);
 

@@ -110,6 +110,12 @@ struct EngineSize {
   int before_step = 0;
 };
 
+/// The same network, with the same inputs and outputs, compiled for other optima of its dimensions.
+struct EngineVariant {
+  Bindings optima;                       ///< of the dimensions that have several
+  std::shared_ptr<const Engine> engine;  ///< null: the engine that this is a variant of
+};
+
 /// A compiled network. Immutable after building; shared by any number of sessions and threads.
 struct Engine {
   std::string name;
@@ -122,10 +128,15 @@ struct Engine {
   std::vector<EngineKernel> kernels;
   std::vector<std::vector<std::byte>> objects;  ///< relocatable code, one per compilation unit
   std::map<std::string, SymbolRange, std::less<>> symbols;
+  std::vector<EngineVariant> variants;  ///< one for each combination of optima; none where no dimension has several
   Bindings typical;                 ///< the sizes that regions were judged at
   std::vector<EngineSize> derived;  ///< by the step, then in the order in which they depend on each other
   std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
   bool has_computed_symbols = false;                         ///< some sizes are known only while running
 };
+
+/// The number of the variant that is tightest for sizes of its dimensions, those that are missing being small: in each
+/// dimension the smallest optimum that is not below the size, or else the largest. 0 where there are no variants.
+size_t tightest_variant(const Engine& engine, const Bindings& sizes);
 
 }  // namespace graft

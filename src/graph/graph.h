@@ -53,7 +53,8 @@ class Graph {
   std::vector<ValueId> outputs;
   /// Ranges of symbols as given by profiles: [min, opt, max].
   struct Range {
-    int64_t min = 1, opt = 1, max = 0;  ///< max 0: unbounded
+    int64_t min = 1, opt = 1, max = 0;   ///< max 0: unbounded
+    std::vector<int64_t> others = {};  ///< further optima: sizes that the network is compiled for as well
   };
   std::map<std::string, Range, std::less<>> symbol_ranges;
   /// The long sizes of its shapes, which inference names.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "graph/bodies.h"
 #include "graph/graph.h"
+#include "graph/optima.h"
 #include "graph/symbols.h"
 #include "graph/text_form.h"
 #include "graph/text_reader.h"
@@ -120,6 +121,10 @@ void GraphParser::parse_range(Graph& graph) {
   Graph::Range range;
   range.min = reader_.integer("the least size");
   range.opt = reader_.integer("the usual size");
+  while (reader_.accept(",")) {
+    range.others.push_back(reader_.integer("another usual size"));
+    if (range.others.size() == kMostOptima) reader_.fail(fmt::format("{} has too many usual sizes", quote(symbol)));
+  }
   range.max = reader_.integer("the largest size");
   graph.symbol_ranges[symbol] = range;
 }

@@ -121,7 +121,9 @@ void print_into(std::string& text, const Graph& graph, LargeConstants large, int
     text += fmt::format("{}metadata {} {}\n", margin, quote(key), quote(value));
   }
   for (const auto& [symbol, range] : graph.symbol_ranges) {
-    text += fmt::format("{}range {} {} {} {}\n", margin, bare_or_quoted(symbol), range.min, range.opt, range.max);
+    std::string optima = std::to_string(range.opt);
+    for (const int64_t other : range.others) optima += fmt::format(", {}", other);
+    text += fmt::format("{}range {} {} {} {}\n", margin, bare_or_quoted(symbol), range.min, optima, range.max);
   }
   for (const DerivedSize& derived : graph.derived.list()) {
     text += fmt::format("{}derived {} = [{}]\n", margin, bare_or_quoted(derived.symbol), derived.value.to_string());

@@ -11,7 +11,10 @@
 namespace graft {
 
 struct DeviceCode {
-  DeviceCode(const Engine& engine, std::shared_ptr<Device> on);
+  /// Modules and constants that another engine has there, too, are its: `other`, of `engine_of_other`; both or none are
+  /// null.
+  DeviceCode(const Engine& engine, std::shared_ptr<Device> on, std::shared_ptr<const DeviceCode> other = nullptr,
+             const Engine* engine_of_other = nullptr);
   DeviceCode(const DeviceCode&) = delete;
   DeviceCode& operator=(const DeviceCode&) = delete;
 
@@ -26,6 +29,10 @@ struct DeviceCode {
     void operator()(void* memory) const { stream->release(memory); }
   };
 
+  std::shared_ptr<const DeviceModule> module_for(const std::vector<std::byte>& code, const Engine* other) const;
+  void* constant_for(const TensorData& constant, const Engine* other) const;
+
+  std::shared_ptr<const DeviceCode> other_;
   std::unique_ptr<DeviceStream> stream_;
   std::vector<std::unique_ptr<void, Release>> memory_;  // of the constants; goes before the stream
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
@@ -25,8 +26,57 @@ Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : stat
   const auto scope = state_->stream ? state_->stream->enter() : nullptr;
   state_->counters.emplace(state_->loaded->counted);
   state_->study_engine();
-  state_->table->keep();
   if (state_->stream) state_->open_device();
+  state_->open_variants();
+  state_->table->keep();
+}
+
+/// They share the stream, the memory that is left, and the values with their session.
+void Session::State::open_variants() {
+  ran = this;
+  std::map<const LoadedEngine*, State*> known = {{nullptr, this}};
+  for (const auto& variant : loaded->variants) {
+    State*& state = known[variant.get()];
+    if (!state) {
+      others.push_back(inner_state(variant));
+      state = others.back().get();
+      state->study_engine();
+      if (stream) state->open_device();
+    }
+    variants.push_back(state);
+  }
+}
+
+/// The state of another engine within this session.
+std::unique_ptr<Session::State> Session::State::inner_state(std::shared_ptr<const LoadedEngine> of) const {
+  auto state = std::make_unique<State>();
+  state->loaded = std::move(of);
+  state->engine = state->loaded->engine.get();
+  state->threads = threads;
+  state->session_memory.budget = state->host_memory.budget = session_memory.budget;
+  state->session_memory.stream = session_memory.stream;
+  state->stream = stream;
+  state->table = table;
+  state->interpreted = interpreted;
+  return state;
+}
+
+/// The variant for the sizes of a run; inputs that do not fit are refused by whichever it is.
+Session::State& Session::State::variant_for(std::span<const BufferView> inputs) {
+  if (variants.empty()) return *this;
+  size_t at = 0;
+  for (const VariantChoice::Dimension& dimension : loaded->choice.dimensions) {
+    const bool is_there = dimension.input < inputs.size() && dimension.axis < inputs[dimension.input].shape.size();
+    const int64_t size = is_there ? inputs[dimension.input].shape[dimension.axis] : 0;
+    const auto& optima = dimension.optima;
+    const auto tightest = std::lower_bound(optima.begin(), std::prev(optima.end()), size);
+    at = at * optima.size() + static_cast<size_t>(tightest - optima.begin());
+  }
+  return *variants[loaded->choice.variants[at]];
+}
+
+void Session::State::for_each_variant(const std::function<void(State&)>& visit) const {
+  for (const auto& state : others) visit(*state);
 }
 
 /// Everything about a run that needs no request.
@@ -94,10 +144,14 @@ Session::~Session() {
   }
 }
 const Engine& Session::engine() const { return *state_->engine; }
-void Session::set_profiling(bool on) { state_->profiling = on; }
+const Engine& Session::last_engine() const { return *state_->ran->engine; }
+void Session::set_profiling(bool on) {
+  state_->profiling = on;
+  state_->for_each_variant([on](State& variant) { variant.profiling = on; });
+}
 void Session::set_validating(bool on) { state_->set_validating(on); }
-const std::vector<StepTime>& Session::profile() const { return state_->times; }
-size_t Session::arena_bytes() const { return static_cast<size_t>(state_->last_arena); }
+const std::vector<StepTime>& Session::profile() const { return state_->ran->times; }
+size_t Session::arena_bytes() const { return static_cast<size_t>(state_->ran->last_arena); }
 
 namespace {
 
@@ -128,12 +182,13 @@ Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> ou
     const auto scope = state.stream ? state.stream->enter() : nullptr;
     state.clear_stop();
     if (cancelled && cancelled(context)) state.request_stop(StopSignal::kCancelled);
-    const LimitScope limits(state.session_memory.budget, &state.stop);
+    state.ran = &state.variant_for(inputs);
+    const LimitScope limits(state.session_memory.budget, &state.ran->stop);
     std::optional<Deadline> deadline;
     if (state.deadline_seconds > 0) {
       deadline.emplace(state.deadline_seconds, [&state] { state.request_stop(StopSignal::kDeadline); });
     }
-    state.run(inputs, outputs, allocate, context);
+    state.ran->run(inputs, outputs, allocate, context);
   });
   if (state.counters->counts()) state.count_run(status, Clock::now() - begin);
   return status;
@@ -146,7 +201,7 @@ void Session::State::count_run(const Status& status, std::chrono::nanoseconds ta
                  .cancellations = cancelled,
                  .interpreted_steps = std::exchange(interpreted_steps, 0),
                  .nanoseconds = static_cast<uint64_t>(taken.count()),
-                 .arena_bytes = last_arena});
+                 .arena_bytes = ran->last_arena});
 }
 
 Status Session::set_stream(void* native) {
@@ -160,14 +215,22 @@ Status Session::wait() {
     if (!state_->stream) return;
     state_->stream->wait();
     if (state_->status_unread) state_->check_status();
+    state_->for_each_variant([](State& variant) {
+      if (variant.status_unread) variant.check_status();
+    });
   });
 }
 
-bool Session::was_captured() const { return state_->was_captured; }
+bool Session::was_captured() const {
+  bool captured = state_->was_captured;
+  state_->for_each_variant([&](const State& variant) { captured = captured || variant.was_captured; });
+  return captured;
+}
 void Session::set_memory_limit(int64_t bytes) { state_->session_memory.budget->set_limit(bytes); }
 void Session::set_scratch(ScratchAllocator allocate, void* context) {
-  state_->borrow = allocate;
-  state_->borrow_context = context;
+  const auto set = [&](State& state) { state.borrow = allocate, state.borrow_context = context; };
+  set(*state_);
+  state_->for_each_variant(set);
 }
 void* Session::give_output(int output, size_t bytes) {
   return state_->give_output(static_cast<size_t>(output), static_cast<int64_t>(bytes));
@@ -184,6 +247,7 @@ void Session::set_deadline(double seconds) { state_->deadline_seconds = seconds;
 
 void Session::State::set_validating(bool on) {
   validating = on;
+  for_each_variant([on](State& variant) { variant.set_validating(on); });
   for_each_body([on](State& body) { body.set_validating(on); });
 }
 
@@ -191,12 +255,14 @@ void Session::State::set_validating(bool on) {
 void Session::State::release_calls() {
   prepared.clear();
   last_calls.clear();
+  for_each_variant([](State& variant) { variant.release_calls(); });
   for_each_body([](State& body) { body.release_calls(); });
 }
 
 /// The signal comes last here and first in request_stop(): of the two, the one that finds the other's mark goes on with
 /// what that has done.
 void Session::State::clear_stop() {
+  for_each_variant([](State& variant) { variant.clear_stop(); });
   for_each_body([](State& body) { body.clear_stop(); });
   std::atomic_ref<int64_t>(status[0]).store(0, std::memory_order_relaxed);
   stop.clear();
@@ -204,6 +270,7 @@ void Session::State::clear_stop() {
 
 void Session::State::request_stop(StopSignal::Reason reason) {
   stop.request(reason);
+  for_each_variant([reason](State& variant) { variant.request_stop(reason); });
   for_each_body([reason](State& body) { body.request_stop(reason); });
   std::atomic_ref<int64_t>(status[0]).store(kStopped, std::memory_order_relaxed);
 }
@@ -212,7 +279,7 @@ Status Session::time_steps(int repetitions, double& milliseconds) {
   return guarded([&] {
     const auto scope = state_->stream ? state_->stream->enter() : nullptr;
     state_->clear_stop();
-    milliseconds = state_->time_steps(repetitions);
+    milliseconds = state_->ran->time_steps(repetitions);
   });
 }
 
@@ -220,7 +287,7 @@ Status Session::trace_steps(std::vector<DeviceActivity>& activities) {
   return guarded([&] {
     const auto scope = state_->stream ? state_->stream->enter() : nullptr;
     state_->clear_stop();
-    activities = state_->trace_steps();
+    activities = state_->ran->trace_steps();
   });
 }
 

@@ -26,6 +26,17 @@ struct DeviceCode;
 class LoadedObject;
 struct Region;
 
+/// How a run finds the variant of an engine for its sizes: in each dimension that has several optima it takes the
+/// smallest that is not below the size, or else the largest.
+struct VariantChoice {
+  struct Dimension {
+    size_t input = 0, axis = 0;   ///< where a run sees the size
+    std::vector<int64_t> optima;  ///< ascending
+  };
+  std::vector<Dimension> dimensions;
+  std::vector<size_t> variants;  ///< of Engine::variants, by the numbers of the optima, the last dimension innermost
+};
+
 /// An engine with its code in executable memory. Immutable, shared by sessions.
 struct LoadedEngine {
   std::shared_ptr<const Engine> engine;
@@ -38,6 +49,8 @@ struct LoadedEngine {
   std::map<int, std::shared_ptr<const Region>> regions;  ///< by step: what the interpreter runs and what counts
   std::map<int, std::vector<std::shared_ptr<const LoadedEngine>>> bodies;  ///< by step of control flow
   std::map<int, HostKernel> host;  ///< by step of plain C++
+  VariantChoice choice;  ///< of engines with variants
+  std::vector<std::shared_ptr<const LoadedEngine>> variants;  ///< by Engine::variants; null: this one
   std::shared_ptr<const CountedEngine> counted;  ///< null: its runs are nobody's metrics
 };
 /// Maps the engine's objects, or loads them on `device` with the engine's constants; throws Error{device} or
@@ -143,6 +156,8 @@ class Session {
   /// Bytes of the arena for the last run.
   size_t arena_bytes() const;
   const Engine& engine() const;
+  /// The one that the last run took: engine(), or a variant of it for other optima. The steps of profile() are its.
+  const Engine& last_engine() const;
   /// Runs every following step also through the interpreter and fails at the first that differs (GRAFT_VALIDATE).
   void set_validating(bool on);
 

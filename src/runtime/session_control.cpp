@@ -44,16 +44,8 @@ void Session::State::open_bodies() {
                 "the bodies of " + step.name + " were not loaded");
     auto fresh = std::make_unique<ControlWork>();
     for (const auto& body : code->second) {
-      auto state = std::make_unique<State>();
+      auto state = inner_state(body);
       state->inside = true;
-      state->loaded = body;
-      state->engine = body->engine.get();
-      state->threads = threads;
-      state->session_memory.budget = state->host_memory.budget = session_memory.budget;
-      state->session_memory.stream = session_memory.stream;
-      state->stream = stream;
-      state->table = table;
-      state->interpreted = interpreted;
       state->study_engine();
       if (stream) state->open_device();
       ControlWork::Body& added = fresh->bodies.emplace_back();

@@ -154,6 +154,10 @@ struct Session::State {
   StopSignal stop;
   double deadline_seconds = 0;  // of a run; 0: none
   int64_t last_arena = 0;
+  // Of an engine with variants for several optima.
+  std::vector<std::unique_ptr<State>> others;  // each variant that is not this one, once
+  std::vector<State*> variants;                // by Engine::variants
+  State* ran = nullptr;                        // of the last run
   std::optional<SessionCounters> counters;       // of a session, not of those of its bodies
   uint64_t interpreted_steps = 0;                // of the current run
   uint64_t* interpreted = &interpreted_steps;    // of a body: those of the session around it
@@ -168,6 +172,10 @@ struct Session::State {
   std::vector<void*> parameters;  // of a launch on a device
 
   void study_engine();
+  void open_variants();
+  std::unique_ptr<State> inner_state(std::shared_ptr<const LoadedEngine> of) const;
+  State& variant_for(std::span<const BufferView> inputs);
+  void for_each_variant(const std::function<void(State&)>& visit) const;
   void run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
   void set_validating(bool on);
   void count_run(const Status& status, std::chrono::nanoseconds taken);

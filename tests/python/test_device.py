@@ -346,3 +346,19 @@ def test_asynchronous_runs_end_when_their_results_are_there(engine):
         for array, future in zip(arrays, futures):
             close(future.result(60)["y"], array)
         session.wait()
+
+
+# ---- Several optima
+
+
+def test_optima_that_differ_in_their_kernels_take_turns():
+    """A sum over few rows is one kernel, over many it has two stages."""
+    nodes = [helper.make_node("ReduceSum", ["x", "axis"], ["s"], keepdims=0), helper.make_node("Relu", ["s"], ["y"])]
+    model = model_of(nodes, [("x", TensorProto.FLOAT, ["n", 8])], [("y", TensorProto.FLOAT, [8])],
+                     [("axis", np.array([0], np.int64))])
+    summed = graft.compile(model, dims={"n": (1, (16, 500_000), 600_000)}, device="cuda", tune="off")
+    assert [each["same_as"] for each in summed.describe()["optima"]] == [None, None]
+    with graft.Session(summed) as session:
+        for rows in (1, 20_000, 16, 20_000, 20_000, 3, 3, 3):  # the third run of a size is a recorded one
+            x = np.random.default_rng(rows).standard_normal((rows, 8)).astype(np.float32)
+            np.testing.assert_allclose(session.run({"x": x})["y"], np.maximum(x.sum(0), 0), rtol=1e-3, atol=1e-3)

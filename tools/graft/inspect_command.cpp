@@ -193,9 +193,61 @@ void write_trace(const std::string& path, const Engine& engine, const Measuremen
   write_output(path, trace.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-void print_all(const LoadedEngine& loaded, const Measurement* measured, const Bindings& bindings,
-               const MachinePeak& peak) {
+/// `batch=8`
+std::string text_of(const Bindings& sizes) {
+  std::string text;
+  for (const auto& [name, size] : sizes) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, size);
+  return text;
+}
+
+/// The variant for these sizes; what was not chosen is at the main optimum.
+size_t variant_number(const Engine& engine, const Bindings& chosen) {
+  Bindings sizes = chosen;
+  sizes.insert(engine.typical.begin(), engine.typical.end());
+  return tightest_variant(engine, sizes);
+}
+
+/// Which optimum of a plan is shown.
+struct Optimum {
+  std::string line;                                         ///< for people; empty where there is one
+  nlohmann::json sizes = nlohmann::json::object();          ///< of it
+  nlohmann::json all = nlohmann::json::array();             ///< as graft_engine_describe has them, without steps
+};
+
+/// Takes the variant of a plan with several optima that runs of these sizes take.
+Optimum choose_variant(std::shared_ptr<const LoadedEngine>& loaded, const Bindings& sizes) {
+  Optimum optimum;
+  const std::vector<EngineVariant>& variants = loaded->engine->variants;
+  if (variants.empty()) return optimum;
+  const size_t number = variant_number(*loaded->engine, sizes);
+  std::vector<std::string> all, same;
+  for (size_t v = 0; v < variants.size(); ++v) {
+    const auto first = std::find_if(variants.begin(), variants.end(),
+                                    [&](const EngineVariant& other) { return other.engine == variants[v].engine; });
+    const auto earlier = static_cast<size_t>(first - variants.begin());
+    all.push_back(text_of(variants[v].optima));
+    if (v != number && variants[v].engine == variants[number].engine) same.push_back(all[v]);
+    optimum.all.push_back({{"sizes", variants[v].optima},
+                           {"same_as", earlier < v ? nlohmann::json(earlier) : nlohmann::json(nullptr)},
+                           {"steps", nlohmann::json::array()}});
+  }
+  optimum.sizes = variants[number].optima;
+  optimum.line = fmt::format("optimum {}{}, of {}\n", all[number],
+                             same.empty() ? "" : fmt::format(" (the same steps as {})", fmt::join(same, "; ")),
+                             fmt::join(all, "; "));
+  if (loaded->variants[number]) loaded = loaded->variants[number];
+  return optimum;
+}
+
+const Engine& variant_of(const Engine& engine, const Bindings& sizes) {
+  const size_t number = variant_number(engine, sizes);
+  return engine.variants.empty() || !engine.variants[number].engine ? engine : *engine.variants[number].engine;
+}
+
+void print_all(const LoadedEngine& loaded, const std::string& optimum, const Measurement* measured,
+               const Bindings& bindings, const MachinePeak& peak) {
   print_signature(*loaded.engine);
+  print_to(stdout, "{}", optimum);
   print_steps(loaded, measured, bindings, peak);
   if (measured) print_replay(*measured);
   print_candidates(*loaded.engine);
@@ -232,13 +284,16 @@ int InspectCommand::show_losses() const {
   if (no_run) planned = model.planned_engine();
   else loaded = model.load_engine(check);
   check_output_unread("--json", json.path());
-  const Engine& engine = planned ? *planned : *loaded->engine;
+  std::vector<TensorData> given;
+  if (!no_run) given = inputs.read(*loaded->engine);
+  const Bindings chosen = no_run ? inputs.check(*planned) : bind_inputs(*loaded->engine, views_of(given));
+  if (loaded) choose_variant(loaded, chosen);
+  const Engine& engine = planned ? variant_of(*planned, chosen) : *loaded->engine;
   Bindings sizes = engine.typical;
+  for (const auto& [name, value] : chosen) sizes[name] = value;
   std::vector<double> milliseconds;
   std::optional<Peak> peak;
   if (!no_run) {
-    std::vector<TensorData> given = inputs.read(engine);
-    for (const auto& [name, value] : bind_inputs(engine, views_of(given))) sizes[name] = value;
     std::optional<PeakMeter> meter;
     if (!loaded->device) meter.emplace(engine.threads);
     milliseconds = measure(loaded, given, runs).milliseconds;
@@ -246,8 +301,6 @@ int InspectCommand::show_losses() const {
       peak = measured_peak(engine, meter->measure());
       warn_where_peaks_vary(*meter);
     }
-  } else {
-    for (const auto& [name, value] : inputs.check(engine)) sizes[name] = value;
   }
   const std::vector<RegionLoss> regions = losses_of(engine, sizes, milliseconds, peak);
   if (json.leaves_text()) print_losses(engine, regions);
@@ -264,20 +317,25 @@ int InspectCommand::run() const {
   json.check(files);
   json.check_apart("--trace", trace);
   json.check_apart("--html", html);
-  const auto loaded = model.load_engine([this](const Engine& signature) { inputs.check(signature); });
+  auto loaded = model.load_engine([this](const Engine& signature) { inputs.check(signature); });
   check_output_unread("--trace", trace);
-  const Engine& engine = *loaded->engine;
-  if (text || no_run) inputs.check(engine);
+  Bindings chosen;
+  if (text || no_run) chosen = inputs.check(*loaded->engine);
   if (text) {
-    print_text(stdout, print(engine));
+    print_text(stdout, print(*loaded->engine));
     return 0;
   }
   std::optional<Measurement> measured;
+  std::vector<TensorData> given;
   Bindings bindings;
   MachinePeak peak;
   if (!no_run) {
-    std::vector<TensorData> given = inputs.read(engine);
-    bindings = bind_inputs(engine, views_of(given));
+    given = inputs.read(*loaded->engine);
+    chosen = bindings = bind_inputs(*loaded->engine, views_of(given));
+  }
+  const Optimum optimum = choose_variant(loaded, chosen);
+  const Engine& engine = *loaded->engine;
+  if (!no_run) {
     std::optional<PeakMeter> meter;
     if (!loaded->device) meter.emplace(engine.threads);
     measured = measure(loaded, given, runs);
@@ -285,10 +343,11 @@ int InspectCommand::run() const {
     if (meter) warn_where_peaks_vary(*meter);
   }
   const Measurement* shown = measured ? &*measured : nullptr;
-  if (json.leaves_text() && message_stream(html) == stdout) print_all(*loaded, shown, bindings, peak);
+  if (json.leaves_text() && message_stream(html) == stdout) print_all(*loaded, optimum.line, shown, bindings, peak);
   if (!trace.empty() && measured) write_trace(trace, engine, *measured);
   if (!html.empty() || json.wanted()) {
-    const nlohmann::json report = inspection(*loaded, shown, bindings, peak);
+    nlohmann::json report = inspection(*loaded, shown, bindings, peak);
+    report["optima"] = optimum.all, report["optimum"] = optimum.sizes;
     if (!html.empty()) write_output(html, inspection_page(report));
     json.write(report);
   }

@@ -138,7 +138,8 @@ void ModelOptions::add_to(Command command, const std::string& model_help) {
 
 void ModelOptions::add_choices(Command command) {
   add_choice(command, "--dim", "dim",
-             "set a dynamic dimension: batch=8, batch=MIN:MAX or batch=MIN:OPT:MAX; may be\n"
+             "set a dynamic dimension: batch=8, batch=MIN:MAX, batch=MIN:OPT:MAX, or with several optima\n"
+             "batch=MIN:OPT,OPT,...:MAX (a run takes the smallest that is not below its size); may be\n"
              "repeated for other dimensions");
   add_choice(command, "--shapes", "shape",
              "fix the shape of an input: x:1x3x224x224; of several x:1x3,y:1x4; may be\n"
