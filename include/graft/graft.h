@@ -375,8 +375,9 @@ class Engine {
     shape.pop_back();
     return shape;
   }
-  /// The engine as JSON; see graft_engine_describe.
+  /// The engine, and where it comes from, as JSON; see graft_engine_describe and graft_engine_metadata.
   std::string_view describe() const { return graft_engine_describe(handle()); }
+  std::string_view metadata() const { return graft_engine_metadata(handle()); }
   graft_engine* handle() const { return handle_.get(); }
 
  private:

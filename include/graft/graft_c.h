@@ -116,6 +116,8 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   tag      serve                          of a SavedModel: the graph that has all of the tags; several times
  *   outputs  softmax,split:1                of a GraphDef: what it is asked for
  *   record   model.record                   choices of an earlier compilation, taken where they fit
+ *   metadata owner=vision                   a key and a value for the plan (graft_engine_metadata), which change
+ *                                           nothing else; several times
  *   deadline 60                             seconds after which compiling stops with the error `cancelled`; 0: never
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
  *   disable  merge_parallel_matmuls,onednn  passes and candidates to leave out
@@ -261,6 +263,15 @@ GRAFT_API const graft_value_info* graft_engine_output(const graft_engine* engine
  *     those of the first, and `same_as` is the number of one with the same steps, or null
  * The command's --json uses the same names (docs/schemas). */
 GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
+
+/* Where the engine comes from, and what its maker says of it: a JSON object {key: text}, which a plan keeps.
+ *   graft.source, graft.source_sha256, graft.source_bytes: the name of the model's file, and its bytes, without
+ *     external data; graft.made: when it was compiled, `2026-11-30T13:28:00Z`, or what the environment variable
+ *     SOURCE_DATE_EPOCH says; graft.version: of the compiler; model.KEY: what the model's file says of itself
+ *     (metadata_props of ONNX)
+ *   others: pairs of the option `metadata`
+ * What is not known is missing, all but the version in plans of frameworks and of older versions. */
+GRAFT_API const char* graft_engine_metadata(const graft_engine* engine);
 
 /* ---- Running ---- */
 

@@ -41,6 +41,7 @@ class Options(CommonOptions, total=False):
     outputs: str | Sequence[str]  #: of a GraphDef: its outputs, nodes or tensors
     overridable: str | Sequence[str]  #: of an ONNX model: inputs with an initializer that stay inputs
     converters: Path | Sequence[Path]  #: shared libraries with rows for operators of a .pt2
+    metadata: Mapping[str, Any]  #: pairs for the plan, which `engine.metadata` returns
 
 
 def compile(model: Any, *, dims: Dims | None = None,
@@ -216,6 +217,8 @@ def choices_of(dims: Dims | None, shapes: Mapping[str, Sequence[Any]] | None, de
         choices.append(("record", arguments.path("record", record)))
     arguments.of_graft(options)
     for key, value in options.items():
+        if key == "metadata":
+            value = [f"{name}={text}" for name, text in arguments.named("metadata", value).items()]
         several = value if isinstance(value, (list, tuple)) else [value]
         choices += [(key.replace("_", "-"), str(each)) for each in several]
     return [(arguments.text("a choice", key), arguments.text(key, value)) for key, value in choices]

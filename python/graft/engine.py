@@ -178,6 +178,13 @@ class Engine:
         finally:
             logs.pass_on()
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Where the engine comes from, and what its maker says of it: `graft.source`, `graft.source_sha256`,
+        `graft.made`, `graft.version`, `model.KEY` of the model's file, and `owner` of
+        `graft.compile(..., metadata={"owner": "vision"})`."""
+        return dict(json.loads(self._handle.metadata()))
+
     def describe(self) -> dict[str, Any]:
         """What was planned: target, options, ways of the steps, candidates with their times (milliseconds) and
         reasons."""

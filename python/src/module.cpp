@@ -273,6 +273,7 @@ NB_MODULE(_graft, module) {
       .def("save_bytes", save_bytes)
       .def("device", [](const Engine& engine) { return graft_engine_device(engine.handle.get()); })
       .def("output_shapes", output_shapes)
+      .def("metadata", [](const Engine& engine) { return graft_engine_metadata(engine.handle.get()); })
       .def("describe", [](const Engine& engine) { return graft_engine_describe(engine.handle.get()); })
       .def("inputs", [](const Engine& engine) {
         return describe_values(graft_engine_input_count(engine.handle.get()), engine.handle.get(), graft_engine_input);

@@ -154,4 +154,10 @@ std::string describe(const Engine& engine) {
       ways_json(engine), array(engine.steps, step), array(engine.variants, variant));
 }
 
+std::string describe_metadata(const Metadata& metadata) {
+  std::map<std::string, std::string> once;
+  for (const auto& [key, value] : metadata) once.emplace(key, value);  // a false plan may have one twice
+  return object(once, [](const std::string& value) { return json_text(value); });
+}
+
 }  // namespace graft

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "driver/check_model.h"
+#include "driver/plan_metadata.h"
 #include "engine/engine.h"
 
 namespace graft {
@@ -21,6 +22,8 @@ std::map<std::string, int> count_ways(const Engine& engine);
 
 /// The object that graft_engine_describe documents.
 std::string describe(const Engine& engine);
+/// The object that graft_engine_metadata documents.
+std::string describe_metadata(const Metadata& metadata);
 /// The object that graft_check documents.
 std::string describe(const ModelCheck& check);
 

@@ -194,7 +194,8 @@ graft_status compile_source(const ModelSource& source, const graft_option* optio
     std::atomic<bool> stopped = false;
     std::vector<graft_option> others;
     const Int8Choices int8 = take_int8(options, option_count, others);
-    const CompileOptions made = make_options(others.data(), others.size(), progress, context, stopped);
+    CompileOptions made = make_options(others.data(), others.size(), progress, context, stopped);
+    add_origin(made.metadata, source);
     if (!int8.asked) {
       *engine = engine_of(compile(source, made), made).release();
       return;
@@ -372,6 +373,18 @@ const graft_value_info* graft_engine_input(const graft_engine* engine, size_t in
 
 const graft_value_info* graft_engine_output(const graft_engine* engine, size_t index) {
   return index < graft_engine_output_count(engine) ? &engine->outputs[index] : nullptr;
+}
+
+const char* graft_engine_metadata(const graft_engine* engine) {
+  if (!engine) return "{}";
+  const graft_engine& latest = engine->latest();
+  const graft_status status = guarded(nullptr, [&] {
+    std::call_once(latest.metadata_described, [&] {
+      latest.metadata = graft::describe_metadata(
+          graft::all_metadata(latest.plan.metadata, latest.plan.graph, latest.plan.options));
+    });
+  });
+  return status == GRAFT_OK ? latest.metadata.c_str() : "{}";
 }
 
 const char* graft_engine_describe(const graft_engine* engine) {

@@ -29,6 +29,8 @@ struct graft_engine {
   std::vector<graft_value_info> inputs, outputs;
   mutable std::once_flag described;
   mutable std::string description;
+  mutable std::once_flag metadata_described;
+  mutable std::string metadata;
   std::string quantization = "null", quantization_text;  ///< the report on one of 8 bits, as JSON and as a text
 
   /// Of an engine that runs in f32 and learns to be one of 8 bits: `loaded` is not what runs, but describes it.

@@ -87,6 +87,7 @@ Compiled compile_stages(Graph graph, Stage done, const CompileOptions& options) 
   const std::vector<Target> targets = targets_of(options);
   const Plan known = read_known_choices(options, targets);
   compiled.plan.options = recorded_options(options);
+  compiled.plan.metadata = options.metadata;
   infer_types(graph);
   bool first = true;
   for (const Target& target : targets) {

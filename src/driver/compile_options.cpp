@@ -237,13 +237,15 @@ void set_option(CompileOptions& options, OptionText choice) {
     }
     check_disabled(names, std::string(choice.key));
     options.disabled.insert(options.disabled.end(), names.begin(), names.end());
+  } else if (choice.key == "metadata") {
+    add_metadata(options.metadata, choice.value);
   } else if (choice.key == "deadline") {
     options.deadline = parse_seconds(choice);
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
                 "precision, fp32-units, ops, overridable, converters, signature, tag, outputs, params, record, target, "
-                "device, mode, disable, deadline",
+                "device, mode, disable, metadata, deadline",
                 std::string(choice.key));
   }
 }

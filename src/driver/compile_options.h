@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "driver/plan_metadata.h"
 #include "graph/graph.h"
 #include "modules/kernel_source.h"
 #include "plan/build_options.h"
@@ -54,6 +55,7 @@ struct CompileOptions {
   std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;
+  Metadata metadata;  ///< pairs for the plan, which change nothing about the engine
   Progress progress;
   /// Looks at a model that was imported, with the caller's shapes, before anything is done to it; may throw.
   std::function<void(const Graph&)> imported;

@@ -95,6 +95,7 @@ Plan read_contents(PlanFile file) {
   verify(plan.graph, false);
   infer_types(plan.graph);
   plan.options = std::move(file.options);
+  plan.metadata = std::move(file.metadata);
   for (const std::string& text : file.records) {
     plan.records.push_back(parse_record(text));
     parse_target(plan.records.back().target);
@@ -107,6 +108,7 @@ Plan read_contents(PlanFile file) {
 PlanFile to_file(const Plan& plan) {
   PlanFile file{.producer = "graft " GRAFT_VERSION, .graph = print(plan.graph, LargeConstants::kWeights)};
   file.options = plan.options;
+  file.metadata = plan.metadata;
   for (const Record& record : plan.records) file.records.push_back(print(record));
   const auto constants = large_constants(plan.graph);
   for (const PackedConstant& packed : plan.packed) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver/plan_metadata.h"
 #include "engine/plan_file.h"
 #include "engine/record.h"
 #include "graph/graph.h"
@@ -23,6 +24,7 @@ struct Plan {
   std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
   std::vector<Record> records;                               ///< one for each target
   std::vector<PackedConstant> packed;                        ///< weights as the kernels of these targets read them
+  Metadata metadata = {};                                    ///< of driver/plan_metadata.h
 };
 
 /// The record for machines of this kind (instruction set and vector width), or null.

@@ -33,6 +33,11 @@ class PortableReader {
         plan.options.emplace_back(text(option->name()), text(option->value()));
       }
     }
+    if (portable.metadata()) {
+      for (const plan::Option* entry : *portable.metadata()) {
+        plan.metadata.emplace_back(text(entry->name()), text(entry->value()));
+      }
+    }
     return plan;
   }
 

@@ -32,6 +32,7 @@ struct PlanFile {
   std::vector<StoredConstant> constants;
   std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
   std::vector<std::string> records;                          ///< texts, one for each target
+  std::vector<std::pair<std::string, std::string>> metadata;  ///< of driver/plan_metadata.h; empty in older files
 };
 
 /// The plan as the bytes of a file. Equal plans give equal bytes.

@@ -59,15 +59,18 @@ std::vector<std::byte> portable_section(const PlanFile& plan, const WeightLayout
   for (size_t c = 0; c < plan.constants.size(); ++c) {
     constants.push_back(write(builder, plan.constants[c], weights.offsets[c]));
   }
-  std::vector<Offset<plan::Option>> options;
-  for (const auto& [name, value] : plan.options) {
-    const auto written_name = builder.CreateString(name), written_value = builder.CreateString(value);
-    options.push_back(plan::CreateOption(builder, written_name, written_value));
-  }
+  const auto pairs = [&](const std::vector<std::pair<std::string, std::string>>& given) {
+    std::vector<Offset<plan::Option>> written;
+    for (const auto& [name, value] : given) {
+      const auto written_name = builder.CreateString(name), written_value = builder.CreateString(value);
+      written.push_back(plan::CreateOption(builder, written_name, written_value));
+    }
+    return builder.CreateVector(written);
+  };
   const auto producer = builder.CreateString(plan.producer), graph = builder.CreateString(plan.graph);
   const auto constant_list = builder.CreateVector(constants);
-  const auto option_list = builder.CreateVector(options);
-  builder.Finish(plan::CreatePortable(builder, producer, graph, constant_list, option_list));
+  const auto option_list = pairs(plan.options), metadata = pairs(plan.metadata);
+  builder.Finish(plan::CreatePortable(builder, producer, graph, constant_list, option_list, metadata));
   const auto* begin = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
   return {begin, begin + builder.GetSize()};
 }

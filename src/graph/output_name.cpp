@@ -18,6 +18,8 @@ std::string_view output_name(const Graph& graph, ValueId output) {
   return name;
 }
 
+bool is_output_name(std::string_view key) { return key.starts_with(kKey); }
+
 void set_output_name(Graph& graph, ValueId output, std::string_view name) {
   graph.metadata.emplace_back(std::string(kKey) + graph.value(output).name, name);
 }

@@ -10,6 +10,8 @@ namespace graft {
 
 /// The name by which callers know an output: its value's, unless the graph's metadata tells another one.
 std::string_view output_name(const Graph& graph, ValueId output);
+/// Whether a key of the metadata is of this, rather than of the model.
+bool is_output_name(std::string_view key);
 /// Tells it.
 void set_output_name(Graph& graph, ValueId output, std::string_view name);
 

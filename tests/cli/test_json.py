@@ -29,6 +29,7 @@ WORDS = {
     "inspect": [["inspect", "plan.graft", "--runs", "2"], ["inspect", "plan.graft", "--no-run"]],
     "inspect-losses": [["inspect", "plan.graft", "--losses", "--runs", "2"],
                        ["inspect", "model.onnx", *QUICK, "--losses", "--no-run", "--target", "sm_80"]],
+    "inspect-metadata": [["inspect", "plan.graft", "--metadata"], ["inspect", "model.onnx", "--metadata"]],
     "compare": [["compare", "model.onnx", "plan.graft"], ["compare", "model.onnx", "model.onnx", "--all",
                                                           "--precision-b", "bf16", "--rtol", "0", "--atol", "0"]],
     "extract": [["extract", "model.onnx", "--outputs", "sum", "-o", "part.onnx"]],

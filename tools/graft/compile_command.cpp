@@ -195,7 +195,9 @@ void CompileCommand::compile(CompileOptions options) const {
   const bool rounds = options.precision != Precision::kFp32;
   if (quantised) options.precision = quantised->floats;  // of which the report has the error
   const std::optional<Graph> imported = rounds ? std::optional(graph) : std::nullopt;
-  const Compiled compiled = graft::compile_from(std::move(graph), done, options);
+  CompileOptions of_source = options;
+  add_origin(of_source.metadata, {.path = model.path()});
+  const Compiled compiled = graft::compile_from(std::move(graph), done, of_source);
   report(options, "save", path);
   save(compiled.plan, output_path(path));
   if (quantised) calibration.write_page(model.path(), *quantised);
@@ -226,6 +228,7 @@ void add_compile(Command app, Action& action) {
                               "ONNX file from standard input");
   command->model.add_outputs(sub);
   command->model.add_deadline(sub);
+  command->model.add_metadata(sub);
   command->model.take_quantised();
   command->calibration.add_to(sub);
   sub.add_option("-o,--output", command->output,

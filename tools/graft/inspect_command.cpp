@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "commands.h"
 #include "console.h"
 #include "device/activity.h"
@@ -38,11 +39,12 @@ struct InspectCommand {
   InputOptions inputs;
   std::string trace, html;
   JsonOutput json;
-  bool text = false, no_run = false, losses = false;
+  bool text = false, no_run = false, losses = false, metadata = false;
   int runs = 20;
 
   int run() const;
   int show_losses() const;
+  int show_metadata() const;
 };
 
 void print_signature(const Engine& engine) {
@@ -308,8 +310,32 @@ int InspectCommand::show_losses() const {
   return 0;
 }
 
+/// Without building an engine.
+int InspectCommand::show_metadata() const {
+  json.check({model.path()});
+  Metadata all;
+  if (model.is_plan()) {
+    model.check_plan_choices();
+    const Plan plan = open_plan(model.path());
+    all = all_metadata(plan.metadata, plan.graph, plan.options);
+  } else {
+    const Graph graph = import_model({.path = model.path()}, model.compile_options());
+    clear_progress();
+    add_origin(all, {.path = model.path()});
+    all = all_metadata(all, graph, {});
+  }
+  if (json.leaves_text()) {
+    for (const auto& [key, value] : all) print_to(stdout, "{} = {}\n", printable(key), printable(value));
+  }
+  nlohmann::json facts = nlohmann::json::object();
+  for (const auto& [key, value] : all) facts.emplace(key, value);
+  json.write(facts);
+  return 0;
+}
+
 int InspectCommand::run() const {
   if (losses) return show_losses();
+  if (metadata) return show_metadata();
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
   check_output("--trace", trace, files);
@@ -379,6 +405,9 @@ void add_inspect(Command app, Action& action) {
                 "sort regions by the time lost against the limits of the target's arithmetic and memory, with\n"
                 "the reasons for which faster candidates were refused; with --no-run by the cost model's\n"
                 "times, for any --target");
+  sub.add_flag("--metadata", command->metadata,
+                "show only where the plan comes from (model, hash, time, version) and what its maker says of it\n"
+                "(graft compile --metadata KEY=VALUE)");
   sub.footer(R"(
 Examples:
   graft inspect model.graft --size batch=8 --trace run.json

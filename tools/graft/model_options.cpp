@@ -25,7 +25,8 @@ namespace {
 /// Choices that add up; of any other the last would silently win.
 constexpr std::string_view kRepeatable[] = {"dim",       "shape",   "min-shape",   "opt-shape",
                                             "max-shape", "ops",     "overridable", "converters",
-                                            "tag",       "outputs", "target",      "disable"};
+                                            "tag",       "outputs", "target",      "disable",
+                                            "metadata"};
 
 /// The names of sizes that the inputs of an engine have.
 std::vector<std::string> input_symbols(const Engine& engine) {
@@ -193,6 +194,11 @@ void ModelOptions::add_outputs(Command command) {
   add_choice(command, "--outputs", "outputs",
              "of a GraphDef: its outputs, nodes or tensors, separated by commas (those that\n"
              "no node reads)");
+}
+
+void ModelOptions::add_metadata(Command command) {
+  add_choice(command, "--metadata", "metadata",
+             "keep KEY=VALUE in the plan, for graft inspect --metadata; may be repeated");
 }
 
 void ModelOptions::add_deadline(Command command) {

@@ -24,6 +24,8 @@ class ModelOptions {
   void add_choices(Command command);
   /// Adds what a graph without outputs of its own is asked for.
   void add_outputs(Command command);
+  /// Adds pairs for the plan that the command writes.
+  void add_metadata(Command command);
   /// Lets --precision be int8, int4 or auto, which the command makes itself: then quantised_precision() names it, and
   /// compile_options() has f32. Empty: another precision.
   void take_quantised() { takes_quantised_ = true; }
