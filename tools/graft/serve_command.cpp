@@ -25,7 +25,7 @@ constexpr const char* kWhereServerIs = "import sysconfig; print(sysconfig.get_pa
 
 struct ServeCommand {
   std::vector<std::string> models, server_options;
-  std::string server, backends, address = "127.0.0.1", device;
+  std::string server, backends, address = "127.0.0.1", device, log;
   int http_port = 8000, grpc_port = 8001, metrics_port = 8002, threads = 0, instances = 1;
   int64_t batch_delay = 0;
   bool verbose = false;
@@ -134,6 +134,7 @@ std::vector<std::string> ServeCommand::command_line(const std::string& program, 
       "--http-address", address, "--grpc-address", address, "--metrics-address", address,
       "--http-port", number(http_port), "--grpc-port", number(grpc_port), "--metrics-port", number(metrics_port)};
   if (!verbose) words.push_back("--log-info=false");
+  if (!log.empty()) words.push_back(fmt::format("--backend-config=graft,log={}", fs::absolute(log).string()));
   words.insert(words.end(), server_options.begin(), server_options.end());
   return words;
 }
@@ -200,6 +201,9 @@ void add_serve(Command app, Action& action) {
   sub.add_option("--server-option", command->server_options,
                  "an option for the server: --log-verbose=1; may be repeated")
       .type_name("OPTION").expected(1).take_all();
+  sub.add_option("--log", command->log,
+                 "append a line of JSON for each run: time, model, identifiers of requests, duration, error")
+      .type_name("FILE");
   sub.add_flag("--verbose", command->verbose, "also print the server's log");
   sub.footer(R"(
 A model has the name of its file, without the extension. The protocol is the Open Inference Protocol v2, for

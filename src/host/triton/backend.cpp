@@ -16,6 +16,9 @@ struct Backend {
   MetricFamilies families;
   ProcessMetrics process;
   Watch watch;
+  RunLog run_log;
+
+  explicit Backend(TRITONBACKEND_Backend* backend) : run_log(backend) {}
 };
 
 void log(LogLevel level, std::string_view message) {
@@ -70,7 +73,7 @@ GRAFT_ENTRY TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
   return guarded([&] {
     check_version();
     graft::set_log(log, graft::LogLevel::kWarning);
-    auto state = std::make_unique<Backend>();
+    auto state = std::make_unique<Backend>(backend);
     check(TRITONBACKEND_BackendSetState(backend, state.get()));
     static_cast<void>(state.release());
   });
@@ -96,7 +99,7 @@ GRAFT_ENTRY TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
   using namespace graft::triton;
   return guarded([&] {
     Backend& backend = backend_of(model);
-    auto state = std::make_unique<Model>(model, backend.families, backend.watch);
+    auto state = std::make_unique<Model>(model, backend.families, backend.watch, backend.run_log);
     backend.process.update();
     check(TRITONBACKEND_ModelSetState(model, state.get()));
     static_cast<void>(state.release());

@@ -28,6 +28,19 @@ uint64_t now() {
       std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
+std::string_view name_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kNone: return "ok";
+    case ErrorKind::kInvalidModel: return "invalid_model";
+    case ErrorKind::kInvalidArgument: return "invalid_argument";
+    case ErrorKind::kUnsupported: return "unsupported";
+    case ErrorKind::kDevice: return "device";
+    case ErrorKind::kOutOfMemory: return "out_of_memory";
+    case ErrorKind::kCancelled: return "cancelled";
+    default: return "internal";
+  }
+}
+
 int64_t nothing = 0;  ///< the memory of a tensor without elements
 
 /// Adds an output to a response and gives its memory. Throws Error where it lies elsewhere than it can be written.
@@ -116,6 +129,7 @@ void Instance::read(Request& place, TRITONBACKEND_Request* request) {
   TRITONSERVER_Error* const error =
       guarded([&] { place.read(request, model_.signature(), model_.batched(), gpu_); });
   if (error) {
+    if (model_.run_log().wanted()) log_run({&request, 1}, 0, 0, "refused", TRITONSERVER_ErrorMessage(error));
     place.answer(error);
   } else {
     pending_.push_back(&place);
@@ -197,10 +211,22 @@ Status Instance::run(Group group, const graft_allocator* allocator, Times& times
   times.compute_end = now();
   model_.metrics().runs.add(1);
   model_.metrics().seconds.add(static_cast<double>(times.compute_end - begin) * 1e-9);
+  if (model_.run_log().wanted()) {
+    int64_t rows = 0;
+    for (const Request* request : group) rows += request->rows;
+    log_run(running_, rows, times.compute_end - begin, name_of(static_cast<ErrorKind>(status)),
+            status == GRAFT_OK ? "" : error.message);
+  }
   if (status == GRAFT_OK) return {};
   model_.metrics().failures.add(1);
   if (status == GRAFT_CANCELLED) model_.metrics().cancelled.add(1);
   return {static_cast<ErrorKind>(status), error.message};
+}
+
+void Instance::log_run(std::span<TRITONBACKEND_Request* const> requests, int64_t rows, uint64_t nanoseconds,
+                       std::string_view status, std::string_view message) {
+  model_.run_log().write({.model = model_.name(), .version = model_.version(), .requests = requests, .rows = rows,
+                          .nanoseconds = nanoseconds, .status = status, .message = message});
 }
 
 void Instance::bind_inputs(Group group) {

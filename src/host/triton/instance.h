@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model.h"
@@ -47,6 +48,8 @@ class Instance {
   void split(Group group);
   void give(Request& request, int64_t first_row, int64_t all_rows);
   Status limit_time(Group group);
+  void log_run(std::span<TRITONBACKEND_Request* const> requests, int64_t rows, uint64_t nanoseconds,
+               std::string_view status, std::string_view message);
   void release(std::span<TRITONBACKEND_Request* const> requests, const Times& times);
 
   TRITONBACKEND_ModelInstance* const handle_;

@@ -18,4 +18,12 @@ nlohmann::json read_message(TRITONSERVER_Message* message, bool owned) {
   return nlohmann::json::parse(std::string_view(text, bytes));
 }
 
+std::string backend_option(TRITONBACKEND_Backend* backend, const char* key) {
+  TRITONSERVER_Message* message = nullptr;
+  check(TRITONBACKEND_BackendConfig(backend, &message));
+  const nlohmann::json config = read_message(message, false);
+  const auto line = config.find("cmdline");
+  return line == config.end() ? std::string() : line->value(key, std::string());
+}
+
 }  // namespace graft::triton

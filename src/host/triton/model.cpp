@@ -26,13 +26,8 @@ json configuration_of(TRITONBACKEND_Model* model) {
 /// `--backend-config=default-max-batch-size=N` of the server.
 int64_t default_rows_of(TRITONBACKEND_Model* model) {
   TRITONBACKEND_Backend* backend = nullptr;
-  TRITONSERVER_Message* message = nullptr;
   check(TRITONBACKEND_ModelBackend(model, &backend));
-  check(TRITONBACKEND_BackendConfig(backend, &message));
-  const json config = read_message(message, false);
-  const auto line = config.find("cmdline");
-  if (line == config.end()) return kDefaultRows;
-  const std::string text = line->value("default-max-batch-size", std::string());
+  const std::string text = backend_option(backend, "default-max-batch-size");
   const int64_t rows = std::atoll(text.c_str());
   return rows > 0 ? rows : kDefaultRows;
 }
@@ -78,7 +73,8 @@ std::string first_device(const json& config, const Settings& settings) {
 
 }  // namespace
 
-Model::Model(TRITONBACKEND_Model* model, const MetricFamilies& families, Watch& watch) : watch_(watch) {
+Model::Model(TRITONBACKEND_Model* model, const MetricFamilies& families, Watch& watch, RunLog& run_log)
+    : watch_(watch), run_log_(run_log) {
   const char* name = nullptr;
   uint64_t version = 0;
   check(TRITONBACKEND_ModelName(model, &name));
@@ -102,6 +98,7 @@ Model::Model(TRITONBACKEND_Model* model, const MetricFamilies& families, Watch& 
   compare(config, signature_);
   kept_outputs_ = triton::kept_outputs(config, signature_);
   batched_ = config.value("max_batch_size", int64_t{0}) > 0;
+  version_ = std::to_string(version);
   metrics_ = ModelMetrics(families, name_, version);
   const json described = json::parse(engine.describe());
   metrics_.interpreted_steps.add(described.at("ways").value("interpreter", 0.0));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "metrics.h"
+#include "run_log.h"
 #include "settings.h"
 #include "signature.h"
 #include "triton.h"
@@ -21,7 +22,7 @@ namespace graft::triton {
 class Model {
  public:
   /// Loads the model, or compiles it, and completes its configuration. Throws Error and ServerFailure.
-  Model(TRITONBACKEND_Model* model, const MetricFamilies& families, Watch& watch);
+  Model(TRITONBACKEND_Model* model, const MetricFamilies& families, Watch& watch, RunLog& run_log);
 
   /// The engine for a device (`cpu`, `cuda:1`), made when it is asked for first. Throws Error.
   Engine engine_on(const std::string& device);
@@ -34,17 +35,20 @@ class Model {
   const std::vector<bool>& kept_outputs() const { return kept_outputs_; }
   const ModelMetrics& metrics() const { return metrics_; }
   Watch& watch() const { return watch_; }
+  RunLog& run_log() const { return run_log_; }
+  const std::string& version() const { return version_; }
 
  private:
   Engine make_engine(const std::string& device) const;
 
-  std::string name_, path_;
+  std::string name_, path_, version_;
   Settings settings_;
   Signature signature_;
   std::vector<bool> kept_outputs_;
   bool batched_ = false;
   ModelMetrics metrics_;
   Watch& watch_;
+  RunLog& run_log_;
   std::mutex mutex_;
   std::map<std::string, Engine> engines_;  ///< by device
 };
