@@ -93,6 +93,9 @@ Environment parse_environment(const std::vector<std::string>& values) {
   result.disabled = split_list(value(Variable::kDisable));
   result.validate = parse_number(Variable::kValidate, value(Variable::kValidate), 1, "0 or 1") == 1;
   result.cache_directory = value(Variable::kCache);
+  const std::string& ranges = value(Variable::kRanges);
+  if (!ranges.empty() && ranges != "nvtx") reject(Variable::kRanges, ranges, "nvtx, or empty");
+  result.nvtx_ranges = !ranges.empty();
   result.seed = parse_number(Variable::kSeed, value(Variable::kSeed), UINT64_MAX, "a non-negative whole number");
   return result;
 }

@@ -40,6 +40,7 @@ struct Environment {
   bool validate = false;
   std::string cache_directory;
   uint64_t seed = 1;
+  bool nvtx_ranges = false;
 
   /// Whether GRAFT_DISABLE names the pass or candidate.
   bool is_disabled(std::string_view name) const;

@@ -178,6 +178,7 @@ Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> ou
                     void* context, CancelledBefore cancelled) {
   State& state = *state_;
   const Clock::time_point begin = Clock::now();
+  const Range range(state.ranges, state.engine->name.c_str());
   Status status = guarded([&] {
     const auto scope = state.stream ? state.stream->enter() : nullptr;
     state.clear_stop();

@@ -16,6 +16,7 @@
 #include "runtime/counters.h"
 #include "runtime/device_code.h"
 #include "runtime/interpret_step.h"
+#include "runtime/ranges.h"
 #include "runtime/session.h"
 #include "runtime/value_table.h"
 
@@ -149,6 +150,7 @@ struct Session::State {
   // By step, when sizes are known only while running: the call of the last run, and the sizes it is for.
   mutable std::map<int, std::pair<Bindings, std::shared_ptr<const ReadyLibraryCall>>> last_calls;
   bool profiling = false, validating = false;
+  const RangeTool* const ranges = range_tool();
   std::vector<StepTime> times;
   int64_t status[2] = {0, 0};  // [0] is written by kernels and by request_stop(), from any thread
   StopSignal stop;

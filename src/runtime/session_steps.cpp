@@ -73,6 +73,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
 }
 
 void Session::State::run_step(int index, Prepared& p) {
+  const Range range(ranges, engine->steps[index].name.c_str());
   stop.check();
   const auto start = profiling ? Clock::now() : Clock::time_point();
   const StepWork& step = work[index];
