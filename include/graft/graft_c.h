@@ -266,9 +266,9 @@ GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
 
 /* Where the engine comes from, and what its maker says of it: a JSON object {key: text}, which a plan keeps.
  *   graft.source, graft.source_sha256, graft.source_bytes: the name of the model's file, and its bytes, without
- *     external data; graft.made: when it was compiled, `2026-11-30T13:28:00Z`, or what the environment variable
- *     SOURCE_DATE_EPOCH says; graft.version: of the compiler; model.KEY: what the model's file says of itself
- *     (metadata_props of ONNX)
+ *     external data; graft.made: when it was compiled, `2026-11-30T13:28:00Z`, if the environment variable
+ *     SOURCE_DATE_EPOCH said so then; graft.version: of the compiler; model.KEY: what the model's file says of
+ *     itself (metadata_props of ONNX)
  *   others: pairs of the option `metadata`
  * What is not known is missing, all but the version in plans of frameworks and of older versions. */
 GRAFT_API const char* graft_engine_metadata(const graft_engine* engine);

@@ -181,8 +181,8 @@ class Engine:
     @property
     def metadata(self) -> dict[str, str]:
         """Where the engine comes from, and what its maker says of it: `graft.source`, `graft.source_sha256`,
-        `graft.made`, `graft.version`, `model.KEY` of the model's file, and `owner` of
-        `graft.compile(..., metadata={"owner": "vision"})`."""
+        `graft.version`, `model.KEY` of the model's file, `owner` of
+        `graft.compile(..., metadata={"owner": "vision"})`, and `graft.made` if SOURCE_DATE_EPOCH was set."""
         return dict(json.loads(self._handle.metadata()))
 
     def describe(self) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/plan_metadata.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -21,13 +23,16 @@ namespace graft {
 namespace {
 
 constexpr size_t kMostPairs = 1000, kLongestKey = 256, kLongestValue = 65536;
+constexpr std::string_view kMade = "graft.made";
 constexpr std::string_view kReserved[] = {"graft.", "model."};
 
-/// Seconds since 1970, as reproducible-builds.org defines the variable; else now.
-std::time_t time_of_making() {
+std::string text_of(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
+
+/// Seconds since 1970, as reproducible-builds.org defines the variable, if it is set.
+std::optional<std::time_t> stated_time() {
   const char* const given = std::getenv("SOURCE_DATE_EPOCH");
   int64_t seconds = 0;
-  if (!given || !*given) return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  if (!given || !*given) return std::nullopt;
   const char* const end = given + std::strlen(given);
   constexpr int64_t kLast = 253402300799;  // of the year 9999
   const auto [stop, fault] = std::from_chars(given, end, seconds);
@@ -80,8 +85,14 @@ void add_origin(Metadata& metadata, const ModelSource& source) {
     known.emplace_back("graft.source", (named.has_filename() ? named : named.parent_path()).filename().string());
     add_bytes(known, MappedFile::open(file.string())->bytes());
   }
-  known.emplace_back("graft.made", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time_of_making())));
+  if (const auto time = stated_time()) known.emplace_back(kMade, text_of(*time));
   metadata.insert(metadata.begin(), known.begin(), known.end());
+}
+
+void add_time_of_file(Metadata& metadata, const std::string& path) {
+  const bool known = std::any_of(metadata.begin(), metadata.end(), [](const auto& pair) { return pair.first == kMade; });
+  struct stat file {};
+  if (!known && ::stat(path.c_str(), &file) == 0) metadata.emplace_back(kMade, text_of(file.st_mtime));
 }
 
 Metadata all_metadata(const Metadata& metadata, const Graph& graph,

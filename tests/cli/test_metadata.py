@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import os
 import re
 
 import onnx
@@ -35,6 +36,14 @@ def test_a_plan_keeps_its_origin_and_the_maker_s_pairs(graft, model, tmp_path):
     text = graft("inspect", "plan.graft", "--metadata")
     assert "owner = vision\n" in text.stdout and "graft.source = model.onnx\n" in text.stdout
     assert metadata_of(graft, "model.onnx")["graft.source_sha256"] == found["graft.source_sha256"]
+
+
+def test_the_time_is_that_of_the_file_and_not_in_it(graft, model, tmp_path):
+    for name in ("first.graft", "second.graft"):
+        assert graft("compile", "model.onnx", "-o", name, *QUICK).returncode == 0
+    assert (tmp_path / "first.graft").read_bytes() == (tmp_path / "second.graft").read_bytes()
+    os.utime(tmp_path / "second.graft", (86400, 86400))
+    assert metadata_of(graft, "second.graft")["graft.made"] == "1970-01-02T00:00:00Z"
 
 
 def test_the_time_is_that_of_source_date_epoch(graft, model, monkeypatch):

@@ -38,9 +38,6 @@ struct Made {
   }
 };
 
-size_t quantised(const Trial& trial) {
-  return static_cast<size_t>(std::count(trial.kept.begin(), trial.kept.end(), false));
-}
 
 TEST(Budget, a_layer_that_wins_much_stays_although_it_is_the_noisiest) {
   Made made{.layers = {{.error = 0.5, .won = 10}, {.error = 0.4, .won = 0.1}, {.error = 0.3, .won = 0.1}}, .base = 5};

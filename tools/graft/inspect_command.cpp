@@ -317,7 +317,9 @@ int InspectCommand::show_metadata() const {
   if (model.is_plan()) {
     model.check_plan_choices();
     const Plan plan = open_plan(model.path());
-    all = all_metadata(plan.metadata, plan.graph, plan.options);
+    all = plan.metadata;
+    add_time_of_file(all, model.path());
+    all = all_metadata(all, plan.graph, plan.options);
   } else {
     const Graph graph = import_model({.path = model.path()}, model.compile_options());
     clear_progress();
