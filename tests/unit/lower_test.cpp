@@ -89,7 +89,9 @@ TEST(Lower, products_split_operands_where_the_schedule_says_so_and_the_region_ma
     const tile::Schedule schedule = tile::ProductSchedule{.panel = 0, .producers = producers, .unit = find_unit(unit)};
     const tile::Lowered lowered = lower(region, {}, schedule, find_target(target));
     const auto* reason = std::get_if<std::string>(&lowered);
-    if (!reason) EXPECT_NE(tile::print(*program(lowered)).find(" unit mma_tf32x3 {"), std::string::npos);
+    if (!reason) {
+      EXPECT_NE(tile::print(*program(lowered)).find(" unit mma_tf32x3 {"), std::string::npos);
+    }
     return reason ? *reason : "";
   };
   const auto as_it_is = [](Region&) {};
