@@ -54,7 +54,7 @@ void Emitter::open_function(const MicroKernelShape& shape) {
   llvm::Type* p = builder_.getPtrTy();
   std::vector<llvm::Type*> parameters{p, p, p};
   const bool is_tile = shape.unit && shape.unit->scope == ContractUnit::Scope::kTile;
-  const size_t more = !is_tile ? 0 : shape.unit->splits() ? 2 : 3;  // as its emitter says
+  const size_t more = !is_tile ? 0 : shape.unit->splits() ? 1 : 3;  // as its emitter says
   parameters.resize(kOuter + 3 * static_cast<size_t>(shape.outer_axes) + more, builder_.getInt64Ty());
   function_ = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), parameters, false),
                                      llvm::Function::InternalLinkage, shape.name(), unit_.module);

@@ -124,7 +124,6 @@ void Emitter::split_columns(const tile::Contract& contract, const ContractPlan& 
       bind(lanes.variable, index(first * kRows));
       MicroKernelShape shape = plan.shape;
       shape.rows = rows.tiles;
-      shape.rows_ahead = is_large_constant(contract.b) ? rows_ahead(*rows.axis, rows.pairs ? 1 : kRows) : 0;
       shape.vectors = static_cast<int>(std::min<int64_t>(2, tiles - first));
       Value* extent = emit(words.extent);
       at_top();
@@ -164,12 +163,7 @@ void Emitter::split_rows(const tile::Contract& contract, const ContractPlan& pla
   arguments[kRowsC] = emit(keep(make_size(part_stride(contract.a))));
   arguments[kColumns] = emit(keep(make_size(part_stride(contract.b))));
   arguments[kExtent] = length;
-  // What lies behind this piece is the next one, or the first of the next columns; this block asks for some of its rows.
-  Value* part = builder_.CreateURem(builder_.CreateMul(loop.index, index(shape.rows_ahead)), index(kRows));
-  Value* words = builder_.CreateMul(builder_.CreateAdd(length, part), arguments[kStepB]);
-  constexpr int64_t kWordBytes = 4;
   arguments.push_back(rows.second_a);
-  arguments.push_back(builder_.CreateMul(words, index(kWordBytes)));
   at_top();
   builder_.CreateCall(shared_function(shape, &Emitter::emit_split_function), arguments);
   close_loop(loop);
@@ -232,8 +226,8 @@ void Emitter::join_sums(const tile::Contract& contract, const ContractPlan& plan
 }
 
 /// Adds a block's products to its sums, in a function with the parameters of a micro-kernel: c is the buffer of sums,
-/// its row stride that of the parts of a, and the columns that of the parts of b; the last two are where the second tile
-/// of a begins, and bytes from b to what is asked for ahead.
+/// its row stride that of the parts of a, and the columns that of the parts of b; the last one is where the second tile
+/// of a begins.
 llvm::Function* Emitter::emit_split_function(const MicroKernelShape& shape) {
   open_function(shape);
   function_->addFnAttr(llvm::Attribute::NoInline);  // its registers are named, and are its caller's to configure
@@ -278,7 +272,6 @@ void Emitter::split_steps(const MicroKernelShape& shape, int axis, Value* a, Val
   if (!innermost) {
     split_steps(shape, axis + 1, a, b, large);
   } else if (large) {
-    ask_split_ahead(shape, b);
     load_split_b(shape, b, 0);
     for (int row = 0; row < shape.rows; ++row) {
       load_split_a(shape, row, a, 0);
@@ -319,20 +312,6 @@ void Emitter::load_split_b(const MicroKernelShape& shape, Value* b, int part) {
         builder_.CreateConstGEP1_64(builder_.getInt8Ty(), start, static_cast<uint64_t>(column * kRowBytes));
     tile_call(llvm::Intrinsic::x86_tileloadd64,
               {builder_.getInt8(static_cast<uint8_t>(kFirstB + column)), place, stride});
-  }
-}
-
-/// Asks for all parts of later rows of b.
-void Emitter::ask_split_ahead(const MicroKernelShape& shape, Value* b) {
-  if (shape.rows_ahead == 0) return;
-  constexpr int64_t kWordBytes = 4;
-  const auto in_bytes = [&](unsigned parameter, int64_t times) {
-    return builder_.CreateMul(function_->getArg(parameter), index(times * kWordBytes));
-  };
-  Value* ahead = function_->getArg(kOuter + 3 * static_cast<unsigned>(shape.outer_axes) + 1);
-  for (int part = 0; part < tile::kParts; ++part) {
-    Value* offset = builder_.CreateAdd(ahead, in_bytes(kColumns, part));
-    ask_ahead(shape, builder_.CreateGEP(builder_.getInt8Ty(), b, offset), in_bytes(kStepB, 1));
   }
 }
 

@@ -117,25 +117,22 @@ void Emitter::tile_columns(const tile::Contract& contract, const ContractPlan& p
   });
 }
 
-/// Whether an operand is constant and so large that it is not in the caches anyhow.
-bool Emitter::is_large_constant(const Expr& operand) const {
-  const tile::Buffer& buffer = program_.buffers[static_cast<size_t>(operand->tensor)];
+/// Bytes from two tiles of columns of b to the next two: of the same panel or of the one behind it. 0 where b is small,
+/// or not constant, so that it is in the caches anyhow.
+int64_t Emitter::columns_ahead(const tile::Contract& contract, int64_t tile) const {
+  const tile::Buffer& buffer = program_.buffers[static_cast<size_t>(contract.b->tensor)];
   Size elements = 1;
   for (const Size& size : buffer.shape) elements = elements * size;
+  const int64_t bytes = elements.as_constant().value_or(0) * bit_width(buffer.type) / 8;
   constexpr int64_t kLeastBytes = 256 << 10;
-  return buffer.constant && elements.as_constant().value_or(0) * bit_width(buffer.type) / 8 >= kLeastBytes;
-}
-
-/// Bytes from two tiles of columns of b to the next two: of the same panel or of the one behind it. 0 for no use.
-int64_t Emitter::columns_ahead(const tile::Contract& contract, int64_t tile) const {
-  if (!is_large_constant(contract.b) || contract.n.size() < 2) return 0;
+  if (!buffer.constant || bytes < kLeastBytes || contract.n.size() < 2) return 0;
   constexpr int64_t kPair = 2 * kRowBytes;
   if ((tile + 2) * kRows < contract.n.back().bound) return kPair;
   bool known = true;
   const tile::Axis& panels = contract.n[contract.n.size() - 2];
   const Size stride = stride_along(contract.b->tensor, contract.b->args, panels.variable, &known);
   if (!known || !stride.is_constant()) return 0;
-  return stride.constant() * bit_width(contract.b->type) / 8 - tile * kRowBytes;
+  return stride.constant() * bit_width(buffer.type) / 8 - tile * kRowBytes;
 }
 
 /// Rows of a tile that each block of rows asks for, so that all blocks together ask for 16.
@@ -223,8 +220,7 @@ void Emitter::tile_steps(const MicroKernelShape& shape, int axis, Value* a, Valu
     Value* stride = in_bytes(function_->getArg(kRowsA), shape.a);
     Value* stride_b = in_bytes(step_b, shape.b);
     Value* second = in_bytes(function_->getArg(behind_axes(shape)), shape.a);
-    Value* ahead = function_->getArg(behind_axes(shape) + 2);
-    ask_ahead(shape, builder_.CreateGEP(builder_.getInt8Ty(), b, ahead), stride_b);
+    ask_ahead(shape, b, stride_b);
     for (int column = 0; column < shape.vectors; ++column) {
       Value* place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), b, static_cast<uint64_t>(column * kRowBytes));
       tile_call(llvm::Intrinsic::x86_tileloadd64, {number(kFirstB + column), place, stride_b});
@@ -241,9 +237,10 @@ void Emitter::tile_steps(const MicroKernelShape& shape, int axis, Value* a, Valu
   close_loop(loop);
 }
 
-/// Fetches lines of columns of b that are multiplied later into the second cache: tiles are loaded as the product needs
-/// them, and the processor does not see them coming. `from` is where the lines begin, `stride_b` the bytes between rows.
-void Emitter::ask_ahead(const MicroKernelShape& shape, Value* from, Value* stride_b) {
+/// Fetches lines of the next columns of b into the second cache: tiles are loaded as the product needs them, and the
+/// processor does not see them coming.
+void Emitter::ask_ahead(const MicroKernelShape& shape, Value* b, Value* stride_b) {
+  Value* from = builder_.CreateGEP(builder_.getInt8Ty(), b, function_->getArg(behind_axes(shape) + 2));
   for (int64_t row = 0; row < shape.rows_ahead; ++row) {
     for (int column = 0; column < shape.vectors; ++column) {
       Value* offset = builder_.CreateAdd(builder_.CreateMul(stride_b, index(row)), index(column * kRowBytes));

@@ -220,10 +220,9 @@ class Emitter {
   void emit_tile_product(const tile::Contract& contract, const ContractPlan& plan);
   void tile_rest(const tile::Contract& contract, const ContractPlan& plan, TileRows rows, Value* config);
   void tile_columns(const tile::Contract& contract, const ContractPlan& plan, const TileRows& rows);
-  bool is_large_constant(const Expr& operand) const;
   int64_t columns_ahead(const tile::Contract& contract, int64_t tile) const;
   static int64_t rows_ahead(const tile::Axis& axis, int64_t of_tile);
-  void ask_ahead(const MicroKernelShape& shape, Value* from, Value* stride_b);
+  void ask_ahead(const MicroKernelShape& shape, Value* b, Value* stride_b);
   void configure_tiles(Value* config, Value* first, Value* second);
   llvm::Function* emit_tile_function(const MicroKernelShape& shape);
   void tile_steps(const MicroKernelShape& shape, int axis, Value* a, Value* b);
@@ -243,7 +242,6 @@ class Emitter {
   void split_steps(const MicroKernelShape& shape, int axis, Value* a, Value* b, bool large);
   void load_split_a(const MicroKernelShape& shape, int row, Value* a, int part);
   void load_split_b(const MicroKernelShape& shape, Value* b, int part);
-  void ask_split_ahead(const MicroKernelShape& shape, Value* b);
   void multiply_split(int row, int column);
 
   // emit_micro_kernel.cpp
