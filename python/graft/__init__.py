@@ -30,5 +30,5 @@ __all__ = ["Axis", "CancelledError", "CurvePoint", "DeviceError", "Embedded", "E
            "InvalidArgumentError", "InvalidModelError", "MissingFileError", "Operator", "OutOfMemoryError",
            "QuantizationReport", "Quantized", "QuantizedLayer", "Session",
            "StepTime", "TriedPrecision", "UnsupportedError", "Value", "amp", "bench", "check", "compile", "converter",
-           "embed", "load", "load_converters", "metrics", "metrics_text", "operator", "operators", "quantize", "register",
-           "remove_converter"]
+           "embed", "load", "load_converters", "metrics", "metrics_text", "operator", "operators", "quantize",
+           "register", "remove_converter"]

@@ -6,8 +6,8 @@
 
 namespace graft {
 
-/// Tries fp32, the lower floats that the device of the options has (tf32, fp16, bf16), and int8: static with samples
-/// Tries fp32, the lower floats that the options' device has (tf32, fp16, bf16), and int8: static with samples
+/// Tries fp32, the lower floats that the options' device has (tf32, fp16, bf16), and int8: static with samples or a
+/// calibration file, else dynamic. Each is compiled with choices by the cost model, compared with fp32, and timed
 /// on `options.device` of this machine. The result is the fastest that keeps the bound of `choices`; fp32 keeps any,
 /// and remains where nothing is faster by more than 2 %. Without samples the error is that of random inputs. What was
 /// tried is in Report::tried. After `choices.search_limit` seconds nothing more is tried. Throws invalid_argument for a

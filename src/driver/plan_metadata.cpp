@@ -90,7 +90,8 @@ void add_origin(Metadata& metadata, const ModelSource& source) {
 }
 
 void add_time_of_file(Metadata& metadata, const std::string& path) {
-  const bool known = std::any_of(metadata.begin(), metadata.end(), [](const auto& pair) { return pair.first == kMade; });
+  const auto is_time = [](const auto& pair) { return pair.first == kMade; };
+  const bool known = std::any_of(metadata.begin(), metadata.end(), is_time);
   struct stat file {};
   if (!known && ::stat(path.c_str(), &file) == 0) metadata.emplace_back(kMade, text_of(file.st_mtime));
 }

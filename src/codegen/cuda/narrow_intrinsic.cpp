@@ -145,7 +145,8 @@ std::optional<BoundedCode> bounded_code(const Expr& e) {
     const auto bound = as_integer(e->args[1 - at]);
     auto inner = bound ? bounded_code(e->args[at]) : std::nullopt;
     if (!inner) continue;
-    const auto apply = [&](int64_t x) { return is_call(e, Intrinsic::kMax) ? std::max(x, *bound) : std::min(x, *bound); };
+    const bool raises = is_call(e, Intrinsic::kMax);
+    const auto apply = [&](int64_t x) { return raises ? std::max(x, *bound) : std::min(x, *bound); };
     return BoundedCode{inner->code, apply(inner->low), apply(inner->high)};
   }
   return std::nullopt;

@@ -68,7 +68,7 @@ template <class T> GRAFT_DEVICE f32 quantized_float(f32 x, f32 zero) {
   const f32 low = (f32)Limits<T>::lowest - zero, high = (f32)Limits<T>::highest - zero;
   return fminf(fmaxf(x == x ? x : -zero, low), high) + 12582912.0f - 12582912.0f + zero;
 }
-// quantized<T> clamped to codes from low to high, as a word whose lowest byte counts. Code 0 stands for NaN before that.
+// quantized<T> clamped to codes from low to high, as a word whose lowest byte counts. NaN is code 0 before that.
 GRAFT_DEVICE u32 code_word(f32 x, f32 low, f32 high, f32 none) {
   const f32 kept = fminf(fmaxf(x == x ? x : none, low), high);
   return (u32)__float_as_int(kept + 12582912.0f);
@@ -216,8 +216,8 @@ template <> struct WordsOf<2> { typedef u16 Type; };
 template <> struct WordsOf<4> { typedef u32 Type; };
 template <class P> using Words = typename WordsOf<sizeof(P)>::Type;
 template <class P> GRAFT_DEVICE Words<P> words_of(const P& pack) { return bit_cast<Words<P>>(pack); }
-// Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i. Bytes
-// come as two words, of the rows 0 and 1, and 2 and 3.
+// Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
+// Bytes come as two words, of the rows 0 and 1, and 2 and 3.
 GRAFT_DEVICE Pack<u32, 2> exchange_bytes_in_quad(u32 lower, u32 upper) {
   const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
   // Two rows each, of this thread and of the one two further on or back; then one row of all.
