@@ -22,11 +22,11 @@ void divide_steps(FusedProgram& program, const Bindings& typical, const BuildOpt
   std::vector<FusedTensor>& tensors = program.tensors;
   const bool is_gpu = options.target.kind == TargetKind::kCuda, generates = bool(options.compile_kernels);
   each([&](FusedStep step) { return split_step(std::move(step), tensors, context, is_gpu && generates); });
-  if (!is_gpu) return;
-  if (generates) {
+  if (is_gpu && generates) {
     each([&](FusedStep step) { return split_gathered(std::move(step), tensors, typical, context); });
-    each([&](FusedStep step) { return pack_channels(std::move(step), tensors, options.target); });
   }
+  if (generates) each([&](FusedStep step) { return pack_channels(std::move(step), tensors, options.target); });
+  if (!is_gpu) return;
   each([&](FusedStep step) { return spread_reduction(std::move(step), tensors, typical, options.target); });
   each([&](FusedStep step) { return spread_scatter(std::move(step), tensors, typical); });
 }

@@ -81,6 +81,9 @@ class ChannelPacking {
     splits_ = !tf32 && !region_.fma && splitting_unit(target_, a, b, sum);
     unit_ = best_unit(target_, a, b, sum);
     if (!unit_ && !tf32 && !splits_) return false;
+    // Vectors multiply short reductions as well as long ones, and a copy of the source is not free.
+    const bool is_cpu = target_.kind != TargetKind::kCuda;
+    if (is_cpu && (!unit_ || unit_->scope != ContractUnit::Scope::kTile)) return false;
     return has_constant_weights() && find_windows() && has_few_channels() && !is_mostly_padding();
   }
 
@@ -371,7 +374,7 @@ class ChannelPacking {
 }  // namespace
 
 std::vector<FusedStep> pack_channels(FusedStep step, std::vector<FusedTensor>& tensors, const Target& target) {
-  if (target.kind != TargetKind::kCuda || step.region.forms.empty()) return {std::move(step)};
+  if (step.region.forms.empty()) return {std::move(step)};
   FusedStep normalised = step;
   normalise(normalised.region);
   const Region region = normalised.region;

@@ -89,8 +89,18 @@ const Target& gpu() {
   return target;
 }
 
+/// A processor with matrix registers of bf16.
+const Target& processor() {
+  static const Target target = [] {
+    Target made = find_target("x86-64-v4", 2);
+    made.features += ",+amx-tile,+amx-bf16";
+    return made;
+  }();
+  return target;
+}
+
 void expect_same(const Stem& stem, DType multiplied, int64_t packed_channels, bool tf32 = false,
-                 bool channels_last = true) {
+                 bool channels_last = true, const Target& target = gpu()) {
   SCOPED_TRACE(testing::Message() << "kernel " << stem.kernel << " stride " << stem.stride << " pad " << stem.pad
                                   << " dilation " << stem.dilation << " channels " << stem.channels);
   Region region = convolution(stem, multiplied, channels_last);
@@ -99,7 +109,7 @@ void expect_same(const Stem& stem, DType multiplied, int64_t packed_channels, bo
   const FusedStep whole = step_of(region, tensors);
   const TensorData image = filled(region.tensors[region.inputs[0]]);
   const TensorData expected = run({whole}, tensors, image);
-  const std::vector<FusedStep> steps = pack_channels(whole, tensors, gpu());
+  const std::vector<FusedStep> steps = pack_channels(whole, tensors, target);
   ASSERT_EQ(steps.size(), 2u);
   for (const FusedStep& step : steps) EXPECT_NO_THROW(verify(step.region));
   EXPECT_EQ(tensors[steps[0].outputs[0]].shape.back(), Size(packed_channels));
@@ -121,6 +131,16 @@ TEST(PackChannels, channels_of_f32_fill_rounds_of_a_unit_that_splits_them) {
   const DType f32 = DType::kFloat32;
   expect_same({.channels = 3, .size = 18, .kernel = 7, .stride = 2, .pad = 3, .dilation = 1}, f32, 16);
   expect_same({.channels = 3, .size = 32, .kernel = 16, .stride = 16, .pad = 0, .dilation = 1}, f32, 768);
+}
+
+TEST(PackChannels, of_processors_with_matrix_registers_have_their_taps_joined) {
+  const DType bf16 = DType::kBFloat16;
+  const auto expect_packed = [&](const Stem& stem, int64_t places, int64_t channels) {
+    expect_same(stem, bf16, places * channels, false, true, processor());
+  };
+  expect_packed({.channels = 3, .size = 18, .kernel = 7, .stride = 2, .pad = 3, .dilation = 1}, 14, 16);  // ResNet
+  expect_packed({.channels = 3, .size = 17, .kernel = 3, .stride = 2, .pad = 1, .dilation = 1}, 11, 16);  // MobileNet
+  expect_packed({.channels = 1, .size = 20, .kernel = 10, .stride = 5, .pad = 0, .dilation = 1}, 1, 32);  // fill
 }
 
 TEST(PackChannels, results_may_have_their_channels_first) {
@@ -147,6 +167,7 @@ TEST(PackChannels, what_gains_nothing_stays) {
   unit_stride.stride = 1;
   EXPECT_EQ(steps_of(unit_stride, DType::kFloat32, gpu()), 1u) << "13 of 16 channels would be padding";
   EXPECT_EQ(steps_of(stem, DType::kFloat16, find_target("x86-64-v3", 2)), 1u);
+  EXPECT_EQ(steps_of(stem, DType::kFloat32, processor()), 1u) << "units that split operands copy them anyway";
   Stem changed = stem;
   changed.channels = 8;
   EXPECT_EQ(steps_of(changed, DType::kFloat16, gpu()), 1u) << "8 halves are a vector";
