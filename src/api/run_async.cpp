@@ -40,7 +40,7 @@ graft_status Call::run(graft_error& error) const {
 }
 
 void Call::operator()() const {
-  const std::lock_guard one_at_a_time(session->going_on);
+  const std::lock_guard one_at_a_time(session->run_locks().going_on);
   graft_error error{};
   const graft_status status = run(error);
   try {
@@ -54,8 +54,17 @@ void Call::operator()() const {
 
 }  // namespace
 
+graft_session::RunLocks& graft_session::run_locks() {
+  RunLocks* known = locks.load();
+  if (known->process == graft::api_detail::forks()) return *known;
+  auto* const made = new RunLocks;
+  if (locks.compare_exchange_strong(known, made)) return *made;
+  delete made;
+  return *known;
+}
+
 RunQueue& graft_session::open_queue() {
-  const std::lock_guard lock(queue_making);
+  const std::lock_guard lock(run_locks().queue_making);
   RunQueue* const known = queue.load();
   if (known && known->is_here()) return *known;
   queue = new RunQueue;  // that of the process that this one was forked from stays as it is: its thread is not here

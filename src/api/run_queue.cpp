@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/run_queue.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,14 @@
 #include "base/error.h"
 
 namespace graft::api_detail {
+namespace {
+
+std::atomic<uint64_t> forks_before{0};
+[[maybe_unused]] const int forks_are_counted = pthread_atfork(nullptr, nullptr, [] { ++forks_before; });
+
+}  // namespace
+
+uint64_t forks() noexcept { return forks_before; }
 
 struct RunQueue::State {
   struct Entry {

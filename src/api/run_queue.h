@@ -11,6 +11,10 @@
 
 namespace graft::api_detail {
 
+/// How many forks lie between this process and the one that loaded the library: a lock of a process before may be held
+/// by a thread that is not here. Also from a signal handler.
+uint64_t forks() noexcept;
+
 /// Asynchronous runs of one session, one after another in the order of their calls, on a thread that the first one
 /// starts and that sleeps between them. Safe from any thread.
 class RunQueue {

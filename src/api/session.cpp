@@ -406,7 +406,7 @@ graft_status graft_session_run(graft_session* session, const graft_tensor* input
     GRAFT_USER_CHECK((inputs || input_count == 0) && (outputs || output_count == 0), kInvalidArgument,
                      "NULL with a count that is not 0", "graft_session_run");
     const graft::api_detail::RunQueue* const runs = session->queue.load();
-    std::unique_lock one_at_a_time(session->going_on, std::defer_lock);
+    std::unique_lock one_at_a_time(session->run_locks().going_on, std::defer_lock);
     if (!runs || !runs->inside()) {
       session->settle();
       one_at_a_time.lock();

@@ -74,9 +74,19 @@ struct graft_session {
   }
   ~graft_session() {
     end_queue();
+    if (RunLocks* const known = locks.load(); known->process == graft::api_detail::forks()) delete known;
     for (graft_value* value : output_values) graft_value_release(value);
     graft_engine_release(engine);
   }
+
+  /// What runs of this process hold. A child of fork has locks of its own: the parent's may be held by threads that it
+  /// has not.
+  struct RunLocks {
+    const uint64_t process = graft::api_detail::forks();
+    std::mutex queue_making;
+    std::mutex going_on;  ///< of synchronous runs and of those of the queue, which may be called for meanwhile
+  };
+  RunLocks& run_locks();
 
   /// Runs as graft_session_run does; throws what it fails with. `cancelled` is asked once a run can be ended.
   void run(const graft_tensor* given_inputs, size_t input_count, graft_tensor* given_outputs, size_t output_count,
@@ -133,6 +143,5 @@ struct graft_session {
   std::vector<graft_value*> output_values;
   const graft_allocator* allocator = nullptr;
   std::atomic<graft::api_detail::RunQueue*> queue{nullptr};  ///< null before the first asynchronous run
-  std::mutex queue_making;
-  std::mutex going_on;  ///< of synchronous runs and of those of the queue, which may be called for meanwhile
+  std::atomic<RunLocks*> locks{new RunLocks};
 };
