@@ -111,7 +111,7 @@ class Choosing {
       if (choices_.metric) row.metric = metric_of(network, row.name);
       row.error = difference.error(), row.milliseconds = network.time(timed_run_, options_).milliseconds;
       row.is_met = is_met(row);
-      noise_db_[row.name] = difference.noise_db(), count_ = count;
+      noise_db_[row.name] = difference.noise_db(), count_ = count, not_finite_ = difference.not_finite();
     });
   }
 
@@ -163,7 +163,7 @@ class Choosing {
     report.error = *chosen.error, report.metric = chosen.metric, report.metric_of_f32 = metric_of_f32_;
     const auto noise = noise_db_.find(chosen.name);
     report.noise_db = noise == noise_db_.end() ? std::numeric_limits<double>::infinity() : noise->second;
-    report.max_error = choices_.max_error, report.floats = chosen.name;
+    report.max_error = choices_.max_error, report.floats = chosen.name, report.not_finite = not_finite_;
     return report;
   }
 
@@ -186,6 +186,7 @@ class Choosing {
   std::optional<double> metric_of_f32_;
   std::vector<TensorData> timed_run_;
   SampleCount count_;
+  int64_t not_finite_ = 0;
   std::map<std::string, double, std::less<>> noise_db_;
   std::vector<TriedPrecision> tried_;  ///< fp32 first
   std::optional<QuantisedModel> quantised_;

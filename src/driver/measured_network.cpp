@@ -14,6 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr int kLeastRuns = 3, kMostRuns = 200;
 
 double milliseconds_since(Clock::time_point begin) {
@@ -102,38 +103,60 @@ void* MeasuredNetwork::allocate(void* context, int output, DType type, std::span
 void Difference::add(const std::vector<TensorData>& expected, const std::vector<TensorData>& actual) {
   outputs_.resize(expected.size());
   for (size_t n = 0; n < expected.size(); ++n) {
-    if (!is_float(expected[n].type())) continue;
-    Output& output = outputs_[n];
     if (expected[n].shape() != actual[n].shape()) {  // sizes that follow from elements
-      output.largest = std::numeric_limits<double>::infinity();
-      continue;
-    }
-    for (int64_t i = 0; i < expected[n].element_count(); ++i) {
-      const double wanted = expected[n].read_double(i), found = actual[n].read_double(i);
-      if (std::isnan(wanted) && std::isnan(found)) continue;
-      if (std::isinf(wanted) && wanted == found) continue;
-      const double difference = std::fabs(wanted - found);
-      output.largest =
-          std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(output.largest, difference);
-      output.low = std::min(output.low, wanted), output.high = std::max(output.high, wanted);
-      signal_ += wanted * wanted, noise_ += difference * difference;
+      outputs_[n].largest = kUnbounded;
+    } else if (is_float(expected[n].type())) {
+      add_floats(outputs_[n], expected[n], actual[n]);
+    } else {
+      add_others(outputs_[n], compare(actual[n], expected[n], {}), kind_of(expected[n].type()));
     }
   }
 }
 
+void Difference::add_floats(Output& output, const TensorData& expected, const TensorData& actual) {
+  for (int64_t i = 0; i < expected.element_count(); ++i) {
+    const double wanted = expected.read_double(i), found = actual.read_double(i);
+    if (!std::isfinite(wanted)) {
+      ++not_finite_;
+      if (wanted != found && !(std::isnan(wanted) && std::isnan(found))) output.largest = noise_ = kUnbounded;
+      continue;
+    }
+    output.low = std::min(output.low, wanted), output.high = std::max(output.high, wanted);
+    signal_ += wanted * wanted;
+    const double difference = std::isfinite(found) ? std::fabs(wanted - found) : kUnbounded;
+    output.largest = std::max(output.largest, difference);
+    noise_ += difference * difference;
+  }
+}
+
+void Difference::add_others(Output& output, const Comparison& found, DTypeKind kind) {
+  if (kind != DTypeKind::kComplex) {
+    output.elements += found.elements, output.differing += found.outside;
+    return;
+  }
+  output.largest = std::max(output.largest, std::isinf(found.worst_difference) ? kUnbounded : found.largest);
+  output.low = std::min(output.low, found.reference_low), output.high = std::max(output.high, found.reference_high);
+  not_finite_ += found.reference_nan + found.reference_infinite;
+}
+
+double Difference::Output::error() const {
+  const double share = elements > 0 ? static_cast<double>(differing) / static_cast<double>(elements) : 0;
+  if (!(largest > 0) || std::isinf(largest)) return std::max(share, largest);
+  const double range = high / 2 - low / 2;  // the whole one may exceed what a double holds
+  return std::max(share, range > 0 ? largest / 2 / range : largest);
+}
+
 double Difference::error() const {
   double worst = 0;
-  for (const Output& output : outputs_) {
-    const double range = output.high - output.low;
-    if (output.largest > 0) worst = std::max(worst, range > 0 ? output.largest / range : output.largest);
-  }
+  for (const Output& output : outputs_) worst = std::max(worst, output.error());
   return worst;
 }
 
 double Difference::noise_db() const { return decibels(signal_ > 0 ? noise_ / signal_ : noise_); }
 
 double decibels(double noise) {
-  return noise > 0 ? -10 * std::log10(noise) : std::numeric_limits<double>::infinity();
+  if (std::isnan(noise)) return -kUnbounded;
+  return noise > 0 ? -10 * std::log10(noise) : kUnbounded;
 }
 
 }  // namespace graft

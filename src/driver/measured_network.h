@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/compare.h"
 #include "driver/compile.h"
 #include "runtime/session.h"
 
@@ -53,20 +54,32 @@ class Difference {
  public:
   void add(const std::vector<TensorData>& expected, const std::vector<TensorData>& actual);
 
-  /// The largest difference, as a share of the range that the output has in f32.
+  /// Of the worst output: the largest difference, as a share of the range that its finite elements have in f32; of one
+  /// that is not of floats, the share of elements that differ. Infinite where an element is NaN or infinite in one of
+  /// the two only, so that no bound holds; where it is the same in both, they are equal.
   double error() const;
-  /// Signal to noise of all outputs of floats together; infinite where nothing differs.
+  /// Signal to noise of all outputs of floats together; infinite where nothing differs, minus infinity where an error
+  /// is infinite.
   double noise_db() const;
+  /// Elements of the results in f32 that are NaN or infinite.
+  int64_t not_finite() const { return not_finite_; }
 
  private:
   struct Output {
     double largest = 0, low = std::numeric_limits<double>::infinity(), high = -low;
+    int64_t elements = 0, differing = 0;  ///< of one that is not of floats
+
+    double error() const;
   };
+  void add_floats(Output& output, const TensorData& expected, const TensorData& actual);
+  void add_others(Output& output, const Comparison& found, DTypeKind kind);
+
   std::vector<Output> outputs_;
   double signal_ = 0, noise_ = 0;
+  int64_t not_finite_ = 0;
 };
 
-/// Noise, as a share of the signal's mean square, in decibels below it.
+/// Noise, as a share of the signal's mean square, in decibels below it; minus infinity for NaN.
 double decibels(double noise);
 
 }  // namespace graft

@@ -57,6 +57,8 @@ void check_any(const Places& places, const quantize::Format& format) {
 constexpr int64_t kSamplesOfLayers = 4, kBytesOfSamples = int64_t{64} << 20;
 /// The share of the limit that single layers may take.
 constexpr double kLimitOfLayers = 0.25;
+/// The error of a layer that stands for an infinite one; sums of its square stay exact enough beside others.
+constexpr double kHopeless = 1e4;
 
 /// The inputs of a few runs.
 class KeptRuns {
@@ -246,6 +248,7 @@ class Search {
     runs_.clear();
     const SampleCount count =
         for_each_run(data_, form_, options_, "measuring", [&](const std::vector<TensorData>& inputs) {
+          if (!choices_.is_static()) check_finite(inputs);
           if (timed_run_.empty()) timed_run_ = inputs;
           runs_.add(inputs, form_.is_batched() ? inputs[0].shape()[0] : 1,
                     form_.is_batched() && !form_.is_fixed() && !data_.are_runs);
@@ -253,7 +256,20 @@ class Search {
         });
     report.batches = count.runs, report.samples = count.samples, report.left_out = count.left_out;
     report.error = difference.error(), report.noise_db = difference.noise_db();
+    report.not_finite = difference.not_finite();
     if (report.calibration) report.calibration->same_samples = finder_.are_its_samples(count.hash);
+  }
+
+  /// Ranges of static activations are checked where they are found; others have none. An infinity may be a mask's.
+  void check_finite(const std::vector<TensorData>& inputs) const {
+    for (size_t n = 0; n < inputs.size(); ++n) {
+      if (!is_float(inputs[n].type())) continue;
+      int64_t count = 0;
+      for (int64_t i = 0; i < inputs[n].element_count(); ++i) count += std::isnan(inputs[n].read_double(i)) ? 1 : 0;
+      GRAFT_USER_CHECK(count == 0, kInvalidArgument,
+                       fmt::format("with this data {} elements of '{}' are NaN: mend the data", count,
+                                   graph_.value(graph_.inputs[n]).name), data_.where);
+    }
   }
 
   QuantisedLayer layer_of(const Places& places, const Place& place,
@@ -332,7 +348,8 @@ class Search {
     std::vector<LayerCost> costs;
     const std::vector<double> expected = expected_errors(all.model.report);
     for (size_t n = 0; n < layers_.names.size(); ++n) {
-      costs.push_back({errors_[n].value_or(expected[n]), f32_layers_[n] - all_layers_[n]});
+      const double error = errors_[n].value_or(expected[n]);  // NaN, where both infinite and no noise is near
+      costs.push_back({error < kHopeless ? error : kHopeless, f32_layers_[n] - all_layers_[n]});
     }
     return costs;
   }
@@ -344,7 +361,7 @@ class Search {
     std::vector<double> noise;
     for (size_t n = 0; n < count; ++n) {
       const double db = report.layers[n].noise_db;  // not known: as if it were all noise
-      noise.push_back(std::isnan(db) ? 1 : std::max(std::pow(10, -db / 20), 1e-12));
+      noise.push_back(std::isnan(db) || db < -200 ? 1 : std::max(std::pow(10, -db / 20), 1e-12));
     }
     const auto ratio = [&](size_t n) { return *errors_[n] / noise[n]; };
     std::vector<double> expected = noise;

@@ -135,6 +135,10 @@ std::string print(const Report& report) {
                                            report.has_random_inputs ? "random inputs" : "samples", 100 * report.error,
                                            report.noise_db)
                              : "the error is not known: measuring it needs samples";
+  if (report.not_finite > 0) {
+    text += fmt::format("\nwarning: {} elements of the fp32 results are not finite on these {}", report.not_finite,
+                        report.has_random_inputs ? "inputs" : "samples");
+  }
   if (report.calibrated > 0) text += fmt::format("; ranges come from {} samples", report.calibrated);
   if (report.metric) {
     text += fmt::format("\nmetric: {:.6g}, and {:.6g} in fp32", *report.metric, *report.metric_of_f32);
@@ -187,6 +191,7 @@ std::string json_of(const Report& report) {
                          {"measured", report.is_measured},
                          {"error", report.is_measured ? finite(report.error) : nullptr},
                          {"noise_db", report.is_measured ? finite(report.noise_db) : nullptr},
+                         {"not_finite_fp32", report.not_finite},
                          {"metric", metric},
                          {"calibration", report.calibration ? json_of(*report.calibration) : nullptr},
                          {"smoothed", report.smoothed},

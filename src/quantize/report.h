@@ -64,8 +64,11 @@ struct Report {
   int64_t calibrated = 0;    ///< samples that ranges come from where the error was measured with the first of them only
   int64_t left_out = 0;      ///< samples at the end, too few for a network that takes a fixed number at a time
   bool is_measured = true;   ///< false without samples: then nothing is known of the error
-  /// Over all batches and outputs of floats: the largest difference from f32, as a share of the output's range in f32.
+  /// Over all batches and outputs: the largest difference from f32, as a share of the output's range in f32; of outputs
+  /// that are not of floats the share of elements that differ. Infinite where elements are NaN or infinite in one of
+  /// the two only.
   double error = 0;
+  int64_t not_finite = 0;  ///< elements of the results in f32 that are NaN or infinite
   double noise_db = 0;  ///< signal to noise of all outputs of floats together; infinite where nothing differs
   /// The user's metric of the network in f32 and of the quantised one.
   std::optional<double> metric_of_f32, metric;

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What quantising refuses, and what it leaves behind: results that are not finite, hostile calibration files, metrics
+that are slow, and options that say nothing."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+
+def save(path, nodes, kind=TensorProto.FLOAT, shape=("n", 32)):
+    random = np.random.default_rng(3)
+    constants = [numpy_helper.from_array((random.standard_normal((32, 32)) / 6).astype(np.float32), name)
+                 for name in ("w0", "w1")]
+    graph = helper.make_graph(nodes, "network", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 32])],
+                              [helper.make_tensor_value_info("y", kind, list(shape))], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def products(*behind):
+    return [helper.make_node("MatMul", ["x", "w0"], ["h"], name="first"), helper.make_node("Relu", ["h"], ["r"]),
+            helper.make_node("MatMul", ["r", "w1"], ["p"], name="second"), *behind]
+
+
+@pytest.fixture
+def network(tmp_path):
+    save(tmp_path / "net.onnx", products(helper.make_node("Identity", ["p"], ["y"])))
+    np.save(tmp_path / "x.npy", np.random.default_rng(4).standard_normal((16, 32)).astype(np.float32))
+
+
+def convert(graft, *words, model="net.onnx"):
+    return graft("convert", model, *words, "-o", "q.onnx", "--json", "report.json")
+
+
+def quantization(folder):
+    return json.loads((folder / "report.json").read_text())["quantization"]
+
+
+INT8 = ("--precision", "int8", "--calibrate", "x.npy")
+
+
+def test_no_bound_holds_where_infinities_differ(graft, tmp_path, network):
+    save(tmp_path / "log.onnx", products(helper.make_node("Relu", ["p"], ["q"]), helper.make_node("Log", ["q"], ["y"])))
+    done = convert(graft, *INT8, "--max-error", "1e-4", model="log.onnx")
+    assert done.returncode == 1 and "inf" in done.stderr and not (tmp_path / "q.onnx").exists()
+    done = convert(graft, *INT8, model="log.onnx")
+    assert done.returncode == 0 and "elements of the fp32 results are not finite" in done.stdout
+    found = quantization(tmp_path)
+    assert found["error"] is None and found["noise_db"] is None and found["not_finite_fp32"] > 0
+
+
+@pytest.mark.parametrize("words", [("int8", "--activations", "dynamic"), ("int8", "--activations", "float"),
+                                   ("int4", "--rounding", "nearest"), ("int8",), ("int4",)])
+def test_samples_with_nan_are_refused(graft, tmp_path, network, words):
+    samples = np.load(tmp_path / "x.npy")
+    samples[3, 5] = np.nan
+    np.save(tmp_path / "x.npy", samples)
+    done = convert(graft, "--calibrate", "x.npy", "--precision", *words)
+    assert done.returncode == 1 and "NaN" in done.stderr and "'x'" in done.stderr and "x.npy" in done.stderr
+    assert not (tmp_path / "q.onnx").exists()
+
+
+def test_answers_that_differ_are_the_error_of_integers(graft, tmp_path, network):
+    save(tmp_path / "answer.onnx", products(helper.make_node("ArgMax", ["p"], ["y"], axis=1, keepdims=0)),
+         TensorProto.INT64, ["n"])
+    np.save(tmp_path / "x.npy", np.random.default_rng(4).standard_normal((4096, 32)).astype(np.float32))
+    done = convert(graft, *INT8, "--method", "minmax", model="answer.onnx")
+    assert done.returncode == 0, done.stderr
+    error = quantization(tmp_path)["error"]
+    assert 0 < error < 0.2 and error * 4096 == pytest.approx(round(error * 4096))
