@@ -118,7 +118,7 @@ class Choosing {
   void try_int8() {
     attempt("int8", [&](TriedPrecision& row) {
       QuantiseOptions choices = choices_;
-      choices.automatic = false, choices.bits = 8;
+      choices.automatic = false, choices.bits = 8, choices.metric_of_f32 = metric_of_f32_;
       choices.low_floats = fast_floats(options_);
       choices.search_limit = std::max(choices_.search_limit - watch_.seconds(), 0.0);
       const bool is_static = has_samples_ || !choices.calibration_file.empty();

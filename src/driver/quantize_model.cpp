@@ -151,6 +151,8 @@ class Search {
     all_ = try_with({});
   }
 
+  /// What the metric gave for the network in f32, where there is one.
+  const std::optional<double>& metric_of_f32() const { return metric_of_f32_; }
   /// Signal to noise of the network with all layers quantised.
   double noise_db() const { return all_.model.report.noise_db; }
 
@@ -191,7 +193,8 @@ class Search {
 
   void measure_f32() {
     if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
-    if (choices_.metric) metric_of_f32_ = metric_of(*reference_, "in f32");
+    metric_of_f32_ = choices_.metric_of_f32;
+    if (choices_.metric && !metric_of_f32_) metric_of_f32_ = metric_of(*reference_, "in f32");
   }
 
   double metric_of(const MeasuredNetwork& network, std::string_view which) const {
@@ -539,7 +542,9 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   const Smoothed found{may_smooth ? plain.smoothing() : quantize::Smoothing(), false};
   if (found.scales.empty()) return plain.finish();
   quantize::smooth(graph, found.scales, "smooth");
-  Search smoothed(std::move(graph), data, choices, options, network, found);
+  QuantiseOptions again = choices;
+  again.metric_of_f32 = plain.metric_of_f32();
+  Search smoothed(std::move(graph), data, again, options, network, found);
   smoothed.prepare();
   return smoothed.noise_db() > plain.noise_db() ? smoothed.finish(plain.noise_db()) : plain.finish();
 }

@@ -36,6 +36,7 @@ struct QuantiseOptions {
   /// How good a network is, more being better: a finite number. Asked for the network in f32 and for each quantised one
   /// that is tried, all compiled for this processor, by the thread that quantises. May throw, which ends quantising.
   std::function<double(const MeasuredNetwork&)> metric;
+  std::optional<double> metric_of_f32 = {};  ///< where it was asked already; nothing: it is asked first
   std::optional<double> max_drop;  ///< the most that the metric may lose against f32; 0 or more
   /// Whether scales of outlying channels may move from activations into weights (quantize::smooth), if samples show
   /// that less noise remains.

@@ -3,10 +3,16 @@
 that are slow, and options that say nothing."""
 
 import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
 
 import numpy as np
 import onnx
 import pytest
+from conftest import COMMAND
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -70,3 +76,69 @@ def test_answers_that_differ_are_the_error_of_integers(graft, tmp_path, network)
     assert done.returncode == 0, done.stderr
     error = quantization(tmp_path)["error"]
     assert 0 < error < 0.2 and error * 4096 == pytest.approx(round(error * 4096))
+
+
+METRIC = """
+import pathlib, subprocess, time
+
+def slow(run):
+    child = subprocess.Popen(["sleep", "300"])
+    pathlib.Path("pids").write_text(f"{child.pid} {__import__('os').getpid()}")
+    time.sleep(300)
+
+def counted(run):
+    with open("calls", "a") as file:
+        file.write("x")
+    return 1.0
+"""
+
+
+def start(folder, *words):
+    (folder / "tmp").mkdir()
+    return subprocess.Popen([COMMAND, "compile", "net.onnx", *words, "--tune", "off", "-o", "q.graft"], cwd=folder,
+                            stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder / "tmp")})
+
+
+def ends_with_all(running, folder, status, words):
+    _, said = running.communicate(timeout=20)
+    assert running.returncode == status and words in said
+    for pid in (folder / "pids").read_text().split():
+        state = pathlib.Path(f"/proc/{pid}/stat")
+        for _ in range(50):  # who adopts what a killed process has left takes a moment
+            if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError(f"process {pid} still runs")
+    assert not list((folder / "tmp").iterdir()) and not (folder / "q.graft").exists()
+
+
+@pytest.mark.parametrize("precision", ["int8", "auto"])
+def test_the_deadline_ends_a_slow_metric(tmp_path, network, precision):
+    (tmp_path / "met.py").write_text(METRIC)
+    running = start(tmp_path, "--precision", precision, "--calibrate", "x.npy", "--metric", "met.py:slow", "--max-drop",
+                    "1", "--deadline", "4")
+    ends_with_all(running, tmp_path, 1, "the deadline of 4 seconds passed")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_a_slow_metric(tmp_path, network, number):
+    (tmp_path / "met.py").write_text(METRIC)
+    running = start(tmp_path, *INT8, "--metric", "met.py:slow", "--max-drop", "1", "--calibration-file", "ranges.json")
+    while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text():
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.send_signal(number)
+    ends_with_all(running, tmp_path, 128 + number, "")
+    assert not (tmp_path / "ranges.json").exists()
+
+
+def test_the_metric_of_fp32_is_asked_once(graft, tmp_path, network):
+    (tmp_path / "met.py").write_text(METRIC)
+    done = graft("compile", "net.onnx", "--precision", "auto", "--metric", "met.py:counted", "--max-drop", "1",
+                 "--calibrate", "x.npy", "--tune", "off", "-o", "q.graft", "--json", "report.json")
+    assert done.returncode == 0, done.stderr
+    found = quantization(tmp_path)
+    measured = [row for row in found["tried"] if row["metric"] is not None and row["precision"] != "int8"]
+    quantised = (tmp_path / "calls").read_text().count("x") - len(measured)
+    assert quantised >= 1 and (found["precision"] != "int8" or quantised == len(found["curve"]) - 1)

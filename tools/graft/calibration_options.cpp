@@ -140,6 +140,7 @@ QuantisedModel CalibrationOptions::quantise(const Graph& graph, const std::strin
                                             const CompileOptions& options, bool low_floats) const {
   const CalibrationData data = path_.empty() ? CalibrationData() : open_calibration(path_, graph);
   QuantiseOptions chosen = choices(precision);
+  if (!metric_.empty()) chosen.metric = MetricScript(metric_, options.cancelled);
   if (low_floats) chosen.low_floats = fast_floats(options);
   return quantise_model(graph, data, chosen, options);
 }

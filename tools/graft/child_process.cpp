@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "base/error.h"
@@ -25,12 +26,13 @@ namespace {
 
 constexpr int kLookMilliseconds = 100;  // between two looks at whether to stop
 
-pid_t spawn(std::vector<std::string>& words, const posix_spawn_file_actions_t* actions) {
+pid_t spawn(std::vector<std::string>& words, const posix_spawn_file_actions_t* actions,
+            const posix_spawnattr_t* attributes = nullptr) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t child = 0;
-  const int fault = posix_spawnp(&child, arguments[0], actions, nullptr, arguments.data(), environ);
+  const int fault = posix_spawnp(&child, arguments[0], actions, attributes, arguments.data(), environ);
   GRAFT_USER_CHECK(fault == 0, kDevice, std::strerror(fault), words[0]);
   return child;
 }
@@ -43,18 +45,23 @@ int wait_for(pid_t child, const std::string& what) {
   return status;
 }
 
-/// Waits until a child has ended; false when it has not after so many seconds, or a stop was asked for.
-bool ends_within(pid_t child, double seconds) {
+/// Waits until a child has ended; false when it has not before somebody asks to stop.
+bool ends_before(pid_t child, const std::function<bool()>& stop) {
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   if (descriptor < 0) return true;  // a system without it: waited for without a limit
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   pollfd watched{descriptor, POLLIN, 0};
   bool ended = false;
-  while (!ended && !interrupted() && std::chrono::steady_clock::now() < end) {
+  while (!ended && !stop()) {
     ended = ::poll(&watched, 1, kLookMilliseconds) > 0;
   }
   ::close(descriptor);
   return ended;
+}
+
+/// The same, after so many seconds or an interrupt.
+bool ends_within(pid_t child, double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  return ends_before(child, [end] { return interrupted() || std::chrono::steady_clock::now() >= end; });
 }
 
 }  // namespace
@@ -72,6 +79,25 @@ ScratchFolder::~ScratchFolder() {
 
 int run_program(std::vector<std::string> words) {
   const int status = wait_for(spawn(words, nullptr), words[0]);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+std::optional<int> run_program_until(std::vector<std::string> words, const std::function<bool()>& stop) {
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t child = 0;
+  try {
+    child = spawn(words, nullptr, &attributes);
+  } catch (...) {
+    posix_spawnattr_destroy(&attributes);
+    throw;
+  }
+  posix_spawnattr_destroy(&attributes);
+  const bool has_ended = ends_before(child, stop);
+  if (!has_ended) ::kill(-child, SIGKILL);
+  const int status = wait_for(child, words[0]);
+  if (!has_ended) return std::nullopt;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 

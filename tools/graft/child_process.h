@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,9 @@ struct Ended {
 
 /// Runs a program to its end and gives its exit status (1 when a signal ended it); what it prints goes where ours goes.
 int run_program(std::vector<std::string> words);
+/// The same of a program in a process group of its own, which is killed with all that it has started when somebody asks
+/// to stop, as is looked ten times in a second; then nothing.
+std::optional<int> run_program_until(std::vector<std::string> words, const std::function<bool()>& stop);
 /// Runs a program for so many seconds at most, with nothing to read, and keeps what it prints. Throws cancelled when a
 /// stop was asked for meanwhile.
 Ended capture_program(std::vector<std::string> words, double seconds);

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -58,7 +60,8 @@ double number_in(const std::string& text) {
 
 }  // namespace
 
-MetricScript::MetricScript(const std::string& text) : text_(text) {
+MetricScript::MetricScript(const std::string& text, std::function<bool()> stop)
+    : text_(text), stop_(std::move(stop)) {
   const size_t colon = text.rfind(':');
   file_ = text.substr(0, colon);
   if (colon != text.npos) function_ = text.substr(colon + 1);
@@ -75,9 +78,11 @@ double MetricScript::operator()(const MeasuredNetwork& network) const {
   save(network.plan(), plan);
   static const std::string python = find_python("'numpy', 'graft'");  // for all networks
   clear_progress();
-  const int status = run_program({python, "-c", kScript, file_, function_, plan, score, python_package_folder()});
-  stop_if_interrupted();
-  GRAFT_USER_CHECK(status == 0 && std::filesystem::exists(score), kInvalidArgument,
+  const auto stop = [this] { return interrupted() || (stop_ && stop_()); };
+  const std::optional<int> status = run_program_until(
+      {python, "-c", kScript, file_, function_, plan, score, python_package_folder()}, stop);
+  if (!status || stop()) throw Error(ErrorKind::kCancelled, "stopped as the caller asked", "metric");
+  GRAFT_USER_CHECK(*status == 0 && std::filesystem::exists(score), kInvalidArgument,
                    fmt::format("the metric failed in '{}'; its message is above", python), text_);
   return number_in(read_text_file(score));
 }
