@@ -194,7 +194,7 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
                in `model`; in `engine` and `plan` they may be bf16 or fp16, if the machine multiplies these faster
     metric     a score, higher is better: metric(run) -> number, where `run` is an Engine, called as run(x). It is
                called for the model in fp32 and for each network that is tried
-    max_drop   largest allowed loss of the metric against fp32: 0.5. The fastest network that keeps it is the result
+    max_drop   largest allowed loss of the metric against fp32: 0.5. The fastest quantised network within the bound
     search_limit
                seconds after which the search for the fastest one takes the best that it has (300)
     smooth     moves outlying channels of activations into the weights that read them (SmoothQuant), if `data` shows
@@ -235,7 +235,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
                 if value is not None]
     if not smooth:
         choices.append(("smooth", "off"))
-    choices.append(("rounding", arguments.text("rounding", str(rounding))))
+    if rounding != "auto":
+        choices.append(("rounding", arguments.text("rounding", str(rounding))))
     if per_layer:
         choices.append(("per-layer", "1"))
     folder = keras_file.exported(model) if keras_file.is_keras(model) else None

@@ -114,6 +114,7 @@ graft_engine& finish_calibration(graft_engine& engine, const CompileOptions& cal
   const CompileOptions options = with_callbacks(learning->options, callbacks);
   QuantisedModel made = learning->network->quantise(options);
   auto next = engine_of(compile_from(std::move(made.graph), Stage::kImport, options), options);
+  write_calibration(made);
   engine.become(with_report(std::move(next), made.report));
   return engine.latest();
 }

@@ -106,6 +106,7 @@ std::unique_ptr<graft_quantized> quantise(const ModelSource& source, const graft
   });
   made->report = quantize::json_of(made->model.report);
   made->text = print(made->model.report);
+  write_calibration(made->model);
   return made;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "graph/evaluate_graph.h"
+#include "target/target.h"
 
 namespace graft {
 namespace {
@@ -48,6 +50,7 @@ class Choosing {
         options_(options) {}
 
   QuantisedModel run() {
+    check();
     measure_f32();
     for (const Precision precision : {Precision::kTf32, Precision::kBf16, Precision::kFp16}) {
       if (precision != Precision::kTf32 || options_.device != "cpu") try_floats(precision);
@@ -57,6 +60,26 @@ class Choosing {
   }
 
  private:
+  /// What would be found only after the floats were measured, or measured wrongly.
+  void check() const {
+    for (const std::string& name : options_.targets) {
+      const Target target = find_target(name, options_.threads), here = measured_target();
+      const bool is_here = target.kind == here.kind && why_not_runnable(target, here).empty();
+      GRAFT_USER_CHECK(is_here, kUnsupported,
+                       fmt::format("precision auto measures times on this machine ({}), which says nothing of {}: run "
+                                   "it there, or choose a precision", here.name, target.name), "target");
+    }
+    const std::string& file = choices_.calibration_file;
+    GRAFT_USER_CHECK(has_samples_ || file.empty() || std::filesystem::exists(file), kInvalidArgument,
+                     "there is no such file, and there are no samples to make it from: random inputs are none", file);
+  }
+
+  Target measured_target() const {
+    CompileOptions measured = options_;
+    measured.targets.clear();
+    return targets_of(measured).front();
+  }
+
   void measure_f32() {
     reference_ = std::make_unique<MeasuredNetwork>(imported_, options_, MeasuredForm{.device = options_.device});
     TriedPrecision row{.name = "fp32", .error = 0, .is_met = true};
@@ -119,6 +142,7 @@ class Choosing {
     attempt("int8", [&](TriedPrecision& row) {
       QuantiseOptions choices = choices_;
       choices.automatic = false, choices.bits = 8, choices.metric_of_f32 = metric_of_f32_;
+      choices.has_random_inputs = !has_samples_;
       choices.low_floats = fast_floats(options_);
       choices.search_limit = std::max(choices_.search_limit - watch_.seconds(), 0.0);
       const bool is_static = has_samples_ || !choices.calibration_file.empty();

@@ -79,8 +79,9 @@ Int8Engine quantised(const Graph& imported, const Int8Choices& choices, const Co
   QuantisedModel made = quantise_model(imported, {}, choices.quantise, options);
   CompileOptions compiling = options;
   compiling.precision = made.floats;
-  return {.compiled = compile_from(std::move(made.graph), Stage::kImport, compiling),
-          .report = std::move(made.report), .learning = nullptr};
+  Compiled compiled = compile_from(std::move(made.graph), Stage::kImport, compiling);
+  write_calibration(made);
+  return {.compiled = std::move(compiled), .report = std::move(made.report), .learning = nullptr};
 }
 
 /// By the ranges that the model itself states; nothing where it states none.

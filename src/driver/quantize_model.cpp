@@ -145,7 +145,7 @@ class Search {
       finder_.find(places_);
       for (const auto& [name, tensor] : finder_.ranges()) quantisers_[name] = quantize::affine_of(tensor.range);
     }
-    if (format_.bits == 4 && data_ && choices_.rounds_by_samples) {
+    if (format_.bits == 4 && data_ && choices_.rounds_by_samples.value_or(true)) {
       rounded_ = round_weights(graph_, places_, format_, data_, form_, options_);
     }
     all_ = try_with({});
@@ -166,6 +166,7 @@ class Search {
     return smoothing;
   }
 
+  /// What was found, with the calibration file that is to be written.
   QuantisedModel finish(double plain_noise_db = std::numeric_limits<double>::quiet_NaN()) {
     plain_noise_db_ = plain_noise_db;
     all_.model.report.smoothed = smoothed_, all_.model.report.plain_noise_db = plain_noise_db;
@@ -174,7 +175,7 @@ class Search {
     QuantisedModel made = is_searched ? within_budget(std::move(all_)) : std::move(all_.model);
     std::vector<std::string> kept;
     for (const auto& [layer, reason] : kept_) kept.push_back(layer);
-    finder_.finish(kept);
+    made.calibration = finder_.finish(kept);
     return made;
   }
 
@@ -504,7 +505,11 @@ Smoothed recorded_smoothing(const QuantiseOptions& choices, const std::string& n
   const std::string& file = choices.calibration_file;
   if (file.empty() || choices.learned || !std::filesystem::exists(file)) return {};
   for (const quantize::Calibration& each : quantize::parse_calibrations(read_text_file(file), file)) {
-    if (each.network == network) return {each.smoothed, true};
+    if (each.network != network) continue;
+    GRAFT_USER_CHECK(choices.smooths.value_or(true) || each.smoothed.empty(), kInvalidArgument,
+                     "its ranges are those behind SmoothQuant, and smooth off is asked for: delete it to calibrate "
+                     "anew, or leave smooth out", file);
+    return {each.smoothed, true};
   }
   return {};
 }
@@ -537,8 +542,9 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   if (!recorded.scales.empty()) quantize::smooth(graph, recorded.scales, choices.calibration_file);
   Search plain(graph, data, choices, options, network, recorded);
   plain.prepare();
-  const bool may_smooth = data && choices.smooths && choices.bits == 8 && !choices.learned && recorded.scales.empty() &&
-                          choices.format().activations != quantize::Activations::kFloat;
+  const bool is_wanted = choices.smooths.value_or(true) && choices.bits == 8 && recorded.scales.empty() &&
+                         choices.format().activations != quantize::Activations::kFloat;
+  const bool may_smooth = is_wanted && data && !choices.has_random_inputs && !choices.learned;
   const Smoothed found{may_smooth ? plain.smoothing() : quantize::Smoothing(), false};
   if (found.scales.empty()) return plain.finish();
   quantize::smooth(graph, found.scales, "smooth");
@@ -547,6 +553,10 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   Search smoothed(std::move(graph), data, again, options, network, found);
   smoothed.prepare();
   return smoothed.noise_db() > plain.noise_db() ? smoothed.finish(plain.noise_db()) : plain.finish();
+}
+
+void write_calibration(const QuantisedModel& made) {
+  if (made.calibration) write_calibration(*made.calibration, made.report.calibration->file);
 }
 
 bool is_quantised(const Graph& imported) {

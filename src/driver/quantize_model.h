@@ -14,6 +14,7 @@ struct QuantisedModel {
   quantize::Report report;
   /// What it is to be compiled with: what is not quantised is in this type (Report::floats).
   Precision floats = Precision::kFp32;
+  std::optional<quantize::Calibration> calibration = {};  ///< what its file is to get (write_calibration)
 };
 
 /// Quantises a graph that was imported. Without data, static activations take a calibration file; then the error is not
@@ -22,9 +23,12 @@ struct QuantisedModel {
 /// bound (quantize::search), with Report::curve; times are of `options.device`. Throws unsupported where nothing can be
 /// quantised, naming each candidate's reason, or where the bound cannot be met, naming the best that was found and its
 /// time; invalid_argument for data that does not fit or holds NaN, and for a metric that is no finite number;
-/// `cancelled`.
+/// `cancelled`. It writes no file: write_calibration() does, once the result has been used.
 QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data, const QuantiseOptions& choices,
                               const CompileOptions& options);
+
+/// Writes the calibration file, where one is made with the result, beside what it has of other networks.
+void write_calibration(const QuantisedModel& made);
 
 /// Whether a graph that was imported computes with Q/DQ or integer products already.
 bool is_quantised(const Graph& imported);

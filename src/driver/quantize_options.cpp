@@ -95,6 +95,11 @@ void check_choices(const QuantiseOptions& choices, bool has_samples) {
                    fmt::format("{} with weights of 4 bits: their products take floats", activations), "activations");
   GRAFT_USER_CHECK(!choices.block || format.bits == 4, kInvalidArgument,
                    "blocks are of 4 bits; weights of 8 bits have a scale for each result", "block");
+  GRAFT_USER_CHECK(!choices.smooths || format.bits == 8, kInvalidArgument,
+                   "it moves outliers of activations that become 8 bits; beside weights of 4 bits they are floats",
+                   "smooth");
+  GRAFT_USER_CHECK(!choices.rounds_by_samples || format.bits == 4, kInvalidArgument,
+                   "it is for weights of 4 bits; those of 8 bits take the nearest codes", "rounding");
   GRAFT_USER_CHECK(choices.is_static() || !choices.method, kInvalidArgument,
                    fmt::format("it chooses ranges of static activations, and they are {}", activations), "method");
   GRAFT_USER_CHECK(choices.is_static() || choices.calibration_file.empty(), kInvalidArgument,

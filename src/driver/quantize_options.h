@@ -26,8 +26,9 @@ struct QuantiseOptions {
   std::optional<int64_t> block;                        ///< of 4 bits: elements of the reduced axis with one scale
   std::optional<quantize::Method> method;  ///< how ranges are chosen; nothing: as in the calibration file, else kMse
   /// Of ranges, or empty. One that is there is read instead of running the samples, and refused where it was made by
-  /// another method or for another network; else it is written after calibrating. A calibration cache of TensorRT is
-  /// read, too: ranges of tensors that it lacks come from the samples; without samples, their layers stay f32.
+  /// another method or for another network; else it is made of the samples (write_calibration). A calibration cache of
+  /// TensorRT is read, too: ranges of tensors that it lacks come from the samples; without samples, their layers stay
+  /// f32.
   std::string calibration_file;
   /// What a network of this graph has counted already (Calibrator): samples then only measure. With a calibration file
   /// it is written there, beside other networks of the file. Without a method: ranges that the model states (foreign).
@@ -39,9 +40,11 @@ struct QuantiseOptions {
   std::optional<double> metric_of_f32 = {};  ///< where it was asked already; nothing: it is asked first
   std::optional<double> max_drop;  ///< the most that the metric may lose against f32; 0 or more
   /// Whether scales of outlying channels may move from activations into weights (quantize::smooth), if samples show
-  /// that less noise remains.
-  bool smooths = true;
-  bool rounds_by_samples = true;  ///< weights of 4 bits, where there are samples (GPTQ); else to the nearest code
+  /// that less noise remains; nothing: they may.
+  std::optional<bool> smooths = {};
+  /// Weights of 4 bits, where there are samples (GPTQ), which nothing means, too; else to the nearest code.
+  std::optional<bool> rounds_by_samples = {};
+  bool has_random_inputs = false;  ///< the data are no samples: they measure, but make no ranges and keep no bound
   /// Whether single layers are measured also where no bound is to be kept.
   bool per_layer = false;
   double search_limit = 300;  ///< seconds after which a search for the bound takes the best that it has

@@ -47,6 +47,7 @@ RangeFinder::RangeFinder(const Graph& graph, const SampleForm& form, const Calib
     : graph_(graph),
       form_(form),
       data_(data),
+      has_samples_(data && !choices.has_random_inputs),
       choices_(choices),
       options_(options),
       method_(choices.method.value_or(quantize::Method::kMse)),
@@ -57,8 +58,8 @@ void RangeFinder::open() {
   if (!choices_.calibration_file.empty()) read_calibration();
   if (choices_.learned && choices_.learned->is_foreign()) known_ = choices_.learned;
   if (known_ && known_->is_foreign()) quantize::spread_ranges(graph_, known_->tensors);
-  if (!data_ && known_ && known_->is_foreign()) leave_out_missing();
-  if (!data_) keep_the_bound();
+  if (!has_samples_ && known_ && known_->is_foreign()) leave_out_missing();
+  if (!has_samples_) keep_the_bound();
 }
 
 void RangeFinder::read_calibration() {
@@ -66,7 +67,8 @@ void RangeFinder::read_calibration() {
   use_ = quantize::CalibrationUse{.file = file};
   if (choices_.learned || (!smoothed_.scales.empty() && !smoothed_.is_recorded)) return;
   if (!std::filesystem::exists(file)) {
-    GRAFT_USER_CHECK(data_, kInvalidArgument, "there is no such file, and there are no samples to make it from", file);
+    GRAFT_USER_CHECK(has_samples_, kInvalidArgument,
+                     "there is no such file, and there are no samples to make it from", file);
     check_writable(file);
     return;
   }
@@ -83,6 +85,13 @@ void RangeFinder::read_calibration() {
   GRAFT_USER_CHECK(known_->network == network_, kInvalidArgument,
                    "it was calibrated for another network (its nodes, names or weights differ): delete it to "
                    "calibrate anew", file);
+  for (const std::string& layer : known_->kept) {
+    const bool is_known = std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
+                                      [&](const Node& node) { return node.name == layer; });
+    GRAFT_USER_CHECK(is_known, kInvalidArgument,
+                     fmt::format("it keeps '{}' in fp32, and the network has no such node: delete it to calibrate "
+                                 "anew", layer), file);
+  }
   method_ = *known_->method;
 }
 
@@ -100,18 +109,18 @@ void RangeFinder::keep_the_bound() {
     for (const std::string& layer : known_->kept) left_out_.emplace(layer, kLeftOutForBound);
   }
   const bool is_kept = known_ && known_->max_error && choices_.max_error && *known_->max_error <= *choices_.max_error;
-  GRAFT_USER_CHECK(is_kept || !choices_.max_error, kInvalidArgument,
+  GRAFT_USER_CHECK(is_kept || !choices_.max_error || choices_.has_random_inputs, kInvalidArgument,
                    "the error is measured with samples, and there are none", "max-error");
 }
 
 void RangeFinder::find(const Places& places) {
   if (choices_.learned && !known_) {
     ranges_ = choices_.learned->tensors;
-    if (use_) write_calibration(*choices_.learned);
+    if (use_) make(*choices_.learned);
   } else if (known_ && !known_->is_foreign()) {
     ranges_ = known_->tensors;
     check_complete(places);
-  } else if (!data_) {
+  } else if (!has_samples_) {
     ranges_ = known_->tensors;
   } else {
     calibrate(places);
@@ -119,7 +128,7 @@ void RangeFinder::find(const Places& places) {
 }
 
 void RangeFinder::calibrate(const Places& places) {
-  const bool may_smooth = choices_.smooths && smoothed_.scales.empty() && !known_;
+  const bool may_smooth = choices_.smooths.value_or(true) && smoothed_.scales.empty() && !known_;
   Calibrator calibrator(graph_, places, options_,
                         may_smooth ? quantize::smoothable(graph_, places) : std::vector<ValueId>());
   const SampleCount count =
@@ -131,12 +140,12 @@ void RangeFinder::calibrate(const Places& places) {
     if (use_ && known_ && !known_->tensors.contains(name)) use_->missing.push_back(name);
   }
   if (!use_ || known_) return;
-  write_calibration({.method = method_,
-                     .samples = count.samples,
-                     .network = network_,
-                     .data = fmt::format("{:016x}", count.hash),
-                     .tensors = ranges_,
-                     .smoothed = smoothed_.scales});
+  make({.method = method_,
+        .samples = count.samples,
+        .network = network_,
+        .data = fmt::format("{:016x}", count.hash),
+        .tensors = ranges_,
+        .smoothed = smoothed_.scales});
 }
 
 /// A file of this network has all of its ranges, unless somebody has edited it.
@@ -148,19 +157,9 @@ void RangeFinder::check_complete(const Places& places) const {
   }
 }
 
-/// Beside what the file has of other networks.
-void RangeFinder::write_calibration(const Calibration& made) {
+void RangeFinder::make(const Calibration& made) {
   made_ = made;
   use_->written = true, use_->samples = made.samples;
-  if (smoothed_.scales.empty()) write();
-}
-
-void RangeFinder::write() const {
-  std::vector<Calibration> all;
-  if (std::filesystem::exists(use_->file)) all = quantize::parse_calibrations(read_text_file(use_->file), use_->file);
-  std::erase_if(all, [&](const Calibration& each) { return each.is_foreign() || each.network == made_->network; });
-  all.push_back(*made_);
-  write_file(use_->file, print(all));
 }
 
 std::optional<bool> RangeFinder::are_its_samples(uint64_t hash) const {
@@ -168,10 +167,18 @@ std::optional<bool> RangeFinder::are_its_samples(uint64_t hash) const {
   return known_->data == fmt::format("{:016x}", hash);
 }
 
-void RangeFinder::finish(const std::vector<std::string>& kept) {
-  if (!made_ || (!choices_.max_error && smoothed_.scales.empty())) return;
-  if (choices_.max_error) made_->max_error = choices_.max_error, made_->kept = kept;
-  write();
+std::optional<Calibration> RangeFinder::finish(const std::vector<std::string>& kept) const {
+  std::optional<Calibration> made = made_;
+  if (made && choices_.max_error) made->max_error = choices_.max_error, made->kept = kept;
+  return made;
+}
+
+void write_calibration(const Calibration& made, const std::string& file) {
+  std::vector<Calibration> all;
+  if (std::filesystem::exists(file)) all = quantize::parse_calibrations(read_text_file(file), file);
+  std::erase_if(all, [&](const Calibration& each) { return each.is_foreign() || each.network == made.network; });
+  all.push_back(made);
+  write_file(file, print(all));
 }
 
 }  // namespace graft

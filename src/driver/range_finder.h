@@ -25,7 +25,7 @@ struct Smoothed {
   bool is_recorded = false;  ///< in the calibration file that is there; else this call has found them
 };
 
-/// Reads and writes the calibration file, and calibrates. All references outlive it.
+/// Reads the calibration file, and calibrates. All references outlive it.
 class RangeFinder {
  public:
   /// `network`: the hash of the network as it was prepared, where there is a calibration file; `smoothed`: what was
@@ -35,8 +35,7 @@ class RangeFinder {
 
   /// Reads the file that is there, and refuses one that is stale; says which nodes have no ranges.
   void open();
-  /// Finds the ranges of the activations at these places, and writes the file where it is not there; of a network that
-  /// was smoothed only finish() does.
+  /// Finds the ranges of the activations at these places.
   void find(const quantize::Places& places);
 
   /// Nodes without ranges, and those that a bound of the file keeps in f32.
@@ -49,8 +48,8 @@ class RangeFinder {
   std::optional<bool> are_its_samples(uint64_t hash) const;
   /// What channels of the activations that can be smoothed have reached, where samples were run for find().
   const std::map<std::string, std::vector<float>, std::less<>>& magnitudes() const { return magnitudes_; }
-  /// Writes the file where this call makes it, with the layers that stay f32 for the bound.
-  void finish(const std::vector<std::string>& kept);
+  /// What the file is to get where this call makes it, with the layers that stay f32 for the bound.
+  std::optional<quantize::Calibration> finish(const std::vector<std::string>& kept) const;
 
  private:
   void read_calibration();
@@ -58,12 +57,12 @@ class RangeFinder {
   void keep_the_bound();
   void check_complete(const quantize::Places& places) const;
   void calibrate(const quantize::Places& places);
-  void write_calibration(const quantize::Calibration& made);
-  void write() const;
+  void make(const quantize::Calibration& made);
 
   const Graph& graph_;
   const SampleForm& form_;
   const CalibrationData& data_;
+  const bool has_samples_;  ///< which random inputs are not
   const QuantiseOptions& choices_;
   const CompileOptions& options_;
   quantize::Method method_;
@@ -71,10 +70,13 @@ class RangeFinder {
   const Smoothed smoothed_;
   std::map<std::string, std::vector<float>, std::less<>> magnitudes_;
   std::optional<quantize::Calibration> known_;   ///< of the calibration file that is there
-  std::optional<quantize::Calibration> made_;    ///< what was written to it
+  std::optional<quantize::Calibration> made_;    ///< what is to be written to it
   std::optional<quantize::CalibrationUse> use_;
   quantize::LeftOut left_out_;
   CalibratedTensors ranges_;
 };
+
+/// Writes what was made into a file, beside what it has of other networks.
+void write_calibration(const quantize::Calibration& made, const std::string& file);
 
 }  // namespace graft

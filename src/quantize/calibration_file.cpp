@@ -61,7 +61,8 @@ Smoothing parse_smoothing(const nlohmann::json& document, const std::string& whe
     if (!list.is_array()) refuse(where, fmt::format("the scales of '{}' are no list", name));
     for (const auto& each : list) {
       const double exponent = each.is_number() ? each.get<double>() : 1e9;
-      if (!(std::fabs(exponent) <= 64)) refuse(where, fmt::format("a scale of '{}' is no exponent", name));
+      const bool is_exponent = std::fabs(exponent) <= 64 && exponent == std::trunc(exponent);
+      if (!is_exponent) refuse(where, fmt::format("a scale of '{}' is no exponent", name));
       exponents.push_back(static_cast<int>(exponent));
     }
   }

@@ -77,6 +77,18 @@ std::string curve_text(const Report& report) {
   return text;
 }
 
+/// Where a network that was asked to be quantised is slower for that.
+std::string faster_text(const Report& report) {
+  if (report.curve.empty()) return "";
+  const double in_f32 = report.curve[0].milliseconds;
+  for (const CurvePoint& point : report.curve) {
+    if (!point.is_chosen || point.milliseconds <= in_f32) continue;
+    return fmt::format("fp32 is faster here: {:.3g} ms against {:.3g} ms; --precision auto chooses among both\n",
+                       in_f32, point.milliseconds);
+  }
+  return "";
+}
+
 nlohmann::json json_of(const CurvePoint& point) {
   return {{"layers", point.quantised},          {"floats", point.floats},
           {"error", known(point.error)},        {"metric", known(point.metric)},
@@ -126,6 +138,7 @@ std::string print(const Report& report) {
   }
   for (const QuantisedLayer& layer : report.layers) text += layer_text(report, layer);
   if (!report.curve.empty()) text += curve_text(report);
+  if (report.tried.empty()) text += faster_text(report);
   text += report.layers.empty() ? fmt::format("{} ", report.floats)
                                 : fmt::format("{} of {} layers are {}{}; ", report.count_quantised(),
                                               report.layers.size(), precision, format_text(report.format));

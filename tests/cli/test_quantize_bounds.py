@@ -142,3 +142,88 @@ def test_the_metric_of_fp32_is_asked_once(graft, tmp_path, network):
     measured = [row for row in found["tried"] if row["metric"] is not None and row["precision"] != "int8"]
     quantised = (tmp_path / "calls").read_text().count("x") - len(measured)
     assert quantised >= 1 and (found["precision"] != "int8" or quantised == len(found["curve"]) - 1)
+
+
+FILE = ("--calibration-file", "ranges.json")
+
+
+@pytest.mark.parametrize("words, status", [
+    (("--precision", "int8", "--max-error", "1e-9"), 1),  # refused
+    (("--precision", "int8", "--metric", "met.py:fails", "--max-drop", "1"), 1),
+    (("--precision", "auto", "--max-error", "1e-9"), 0),  # fp32 is taken
+])
+def test_a_calibration_file_is_of_a_result(graft, tmp_path, network, words, status):
+    (tmp_path / "met.py").write_text("def fails(run): raise ValueError\n")
+    done = graft("compile", "net.onnx", "--calibrate", "x.npy", *words, *FILE, "--tune", "off", "-o", "q.graft")
+    assert done.returncode == status and not (tmp_path / "ranges.json").exists()
+    assert convert(graft, *INT8, "--max-error", "0.5", *FILE).returncode == 0
+    before = (tmp_path / "ranges.json").read_bytes()
+    assert json.loads(before)["max_error"] == 0.5
+    save(tmp_path / "other.onnx", products(helper.make_node("Relu", ["p"], ["y"])))
+    graft("compile", "other.onnx", "--calibrate", "x.npy", *words, *FILE, "--tune", "off", "-o", "q.graft")
+    assert (tmp_path / "ranges.json").read_bytes() == before
+
+
+def test_auto_without_samples_makes_no_file_and_keeps_a_bound(graft, tmp_path, network):
+    words = ("compile", "net.onnx", "--precision", "auto", *FILE, "--tune", "off", "-o", "q.graft", "--json",
+             "report.json", "--max-error")
+    done = graft(*words, "0.5")
+    assert done.returncode == 1 and "there are no samples to make it from" in done.stderr
+    assert not (tmp_path / "ranges.json").exists() and not (tmp_path / "q.graft").exists()
+    assert convert(graft, *INT8, "--max-error", "0.5", *FILE).returncode == 0
+    document = json.loads((tmp_path / "ranges.json").read_text())
+    (tmp_path / "ranges.json").write_text(json.dumps({**document, "kept": ["second"]}))
+    before = (tmp_path / "ranges.json").read_bytes()
+    done = graft(*words, "0.5")
+    assert done.returncode == 0, done.stderr
+    found = quantization(tmp_path)
+    assert found["random_inputs"] and (tmp_path / "ranges.json").read_bytes() == before
+    note = next(row["note"] for row in found["tried"] if row["precision"] == "int8")
+    assert "1 of 2 layers" in note
+
+
+def test_hostile_calibration_files(graft, tmp_path, network):
+    assert convert(graft, *INT8, "--max-error", "0.5", *FILE).returncode == 0
+    document = json.loads((tmp_path / "ranges.json").read_text())
+    for change, reason in (({"kept": ["none"]}, "no such node"), ({"smoothed": {"h": [0.5] * 32}}, "is no exponent"),
+                           ({"smoothed": {"h": [1e9] * 32}}, "is no exponent")):
+        (tmp_path / "ranges.json").write_text(json.dumps({**document, **change}))
+        done = convert(graft, *INT8, *FILE)
+        assert done.returncode == 1 and reason in done.stderr, done.stderr
+        assert "ranges.json" in done.stderr and "to calibrate anew" in done.stderr
+    (tmp_path / "ranges.json").write_text(json.dumps({**document, "smoothed": {"h": [0] * 32}}))
+    done = convert(graft, *INT8, *FILE, "--smooth", "off")
+    assert done.returncode == 1 and "smooth off is asked for: delete it" in done.stderr
+
+
+@pytest.mark.parametrize("words, reason", [
+    (("--precision", "int4", "--smooth", "off"), "--smooth"),
+    (("--precision", "int4", "--smooth", "auto"), "--smooth"),
+    ((*INT8, "--rounding", "nearest"), "--rounding"),
+    ((*INT8, "--search-limit", "3"), "--search-limit bounds the search"),
+    ((*INT8, "--html", "./q.onnx"), "both write"),
+    ((*INT8, "--html", "report.json"), "both write"),
+    ((*INT8, *FILE, "--html", "ranges.json"), "both write"),
+    ((*INT8, "--calibration-file", "q.onnx"), "both write"),
+    ((*INT8, "--calibration-file", "report.json"), "both write"),
+])
+def test_options_that_do_not_go_together(graft, tmp_path, network, words, reason):
+    done = convert(graft, *words)
+    assert done.returncode == 2 and reason in done.stderr, done.stderr
+    assert not (tmp_path / "q.onnx").exists()
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "neoverse-n1"])
+def test_auto_measures_no_other_machine(graft, tmp_path, network, target):
+    done = graft("compile", "net.onnx", "--precision", "auto", "--max-error", "0.5", "--target", target, "-o",
+                 "q.graft")
+    assert done.returncode == 1 and "measures times on this machine" in done.stderr and target in done.stderr
+    assert "run it there, or choose a precision" in done.stderr
+
+
+def test_it_says_where_fp32_is_faster(graft, tmp_path, network):
+    done = convert(graft, *INT8, "--max-error", "0.5")
+    assert done.returncode == 0, done.stderr
+    curve = quantization(tmp_path)["curve"]
+    chosen = next(point for point in curve if point["chosen"])
+    assert ("fp32 is faster here" in done.stdout) == (chosen["milliseconds"] > curve[0]["milliseconds"])

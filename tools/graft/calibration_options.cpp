@@ -75,19 +75,20 @@ void CalibrationOptions::add_to(Command command) {
       .one_of({"auto", "nearest"}).type_name("CHOICE");
   command.add_option("--max-error", max_error_,
                       "for int8, int4 and auto: largest allowed difference from f32, as a share of an output's range:\n"
-                      "0.02; the result is the fastest of the measured networks that keep it")
+                      "0.02; the result is the fastest quantised network within the bound (of auto also one of floats)")
       .type_name("SHARE");
   command.add_option("--metric", metric_,
                       "for int8 and int4: a function of Python, score(run) -> number, more being better, of the\n"
                       "network in f32 and of each one that is tried; `run` is a graft.Engine")
       .type_name("SCRIPT.py:FUNCTION");
   command.add_option("--max-drop", max_drop_,
-                      "largest allowed loss of the metric against f32: 0.5; the fastest network that keeps it is taken")
+                      "largest allowed loss of the metric against f32: 0.5; the result is the fastest quantised\n"
+                      "network within the bound (of auto also one of floats)")
       .type_name("NUMBER");
   command.add_option("--search-limit", search_limit_,
                       "limit in seconds of the search for the fastest network within a bound: then it takes the best\n"
-                      "that it has")
-      .in_range(0.0, 86400.0).show_default().type_name("SECONDS");
+                      "that it has (300)")
+      .in_range(0.0, 86400.0).type_name("SECONDS");
   command.add_option("--html", page_,
                       "for int8, int4 and auto: write a page for a browser (no network needed): error against time\n"
                       "of the networks that were measured, and for each layer its error, the time it wins, and why it\n"
@@ -98,16 +99,22 @@ void CalibrationOptions::add_to(Command command) {
 void CalibrationOptions::check(const std::string& precision) const {
   const std::string* given[] = {&path_,      &activations_, &block_,  &file_,
                                 &method_,    &max_error_,   &metric_, &max_drop_, &page_, &smooth_, &rounding_};
-  const bool any = std::any_of(std::begin(given), std::end(given), [](const auto* each) { return !each->empty(); });
+  const bool any = search_limit_ || std::any_of(std::begin(given), std::end(given),
+                                                [](const auto* each) { return !each->empty(); });
   if (precision.empty()) {
     if (!any) return;
     throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric, "
-                     "--max-drop, --smooth, --rounding and --html are for --precision int8, int4 and auto");
+                     "--max-drop, --smooth, --rounding, --search-limit and --html are for --precision int8, int4 and "
+                     "auto");
   }
   if (precision == kAutomatic && max_error_.empty() && max_drop_.empty()) {
     throw UsageError("--precision auto takes the fastest network within a bound: --max-error 0.01, the largest "
                      "difference from fp32 as a share of an output's range (on --calibrate SAMPLES, or on random "
                      "inputs), or --metric with --max-drop");
+  }
+  if (search_limit_ && max_error_.empty() && max_drop_.empty() && page_.empty()) {
+    throw UsageError("--search-limit bounds the search for a network within a bound: give one, --max-error or "
+                     "--max-drop, or --html, which measures single layers");
   }
   const QuantiseOptions chosen = choices(precision);
   if (const std::string fault = fault_of(chosen, !path_.empty()); !fault.empty()) throw UsageError(fault);
@@ -131,7 +138,8 @@ QuantiseOptions CalibrationOptions::choices(const std::string& precision) const 
   choices.max_drop = bound_of(max_drop_, 0, "--max-drop is what the metric may lose, 0 or more: 0.5");
   if (!rounding_.empty()) set_choice(choices, {"rounding", rounding_});
   if (!smooth_.empty()) set_choice(choices, {"smooth", smooth_});
-  choices.search_limit = search_limit_, choices.per_layer = !page_.empty();
+  if (search_limit_) choices.search_limit = *search_limit_;
+  choices.per_layer = !page_.empty();
   if (!metric_.empty()) choices.metric = MetricScript(metric_);
   return choices;
 }
@@ -147,6 +155,11 @@ QuantisedModel CalibrationOptions::quantise(const Graph& graph, const std::strin
 
 void CalibrationOptions::check_page(const std::vector<std::string>& files) const {
   check_output("--html", page_, files);
+}
+
+void CalibrationOptions::check_apart(const std::string& output, const JsonOutput& json) const {
+  check_outputs_apart({{"--output", output}, {"--json", json.path()}, {"--html", page_},
+                       {"--calibration-file", file_}});
 }
 
 void CalibrationOptions::write_page(const std::string& model, const QuantisedModel& quantised) const {

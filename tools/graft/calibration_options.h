@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "command_line.h"
 #include "driver/quantize_model.h"
+#include "json_output.h"
 
 namespace graft {
 
@@ -25,6 +27,8 @@ class CalibrationOptions {
   std::vector<std::string> paths() const { return {path_, file_}; }
   /// Throws where the page cannot be written, or would replace one of these files.
   void check_page(const std::vector<std::string>& files) const;
+  /// Throws UsageError where two of the files that are written are one.
+  void check_apart(const std::string& output, const JsonOutput& json) const;
   /// Quantises a graph that was imported, as quantise_model() does. `low_floats`: what is not quantised may be of 16
   /// bits, as in a plan.
   QuantisedModel quantise(const Graph& graph, const std::string& precision, const CompileOptions& options,
@@ -39,7 +43,7 @@ class CalibrationOptions {
   QuantiseOptions choices(const std::string& precision) const;
 
   std::string path_, activations_, block_, file_, method_, max_error_, metric_, max_drop_, page_, smooth_, rounding_;
-  double search_limit_ = 300;  ///< seconds
+  std::optional<double> search_limit_;  ///< seconds
 };
 
 }  // namespace graft

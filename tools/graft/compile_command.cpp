@@ -174,7 +174,7 @@ void CompileCommand::compile(CompileOptions options) const {
   std::optional<Stage> last;
   if (!compile_to.empty()) last = stage_of("--compile-to", compile_to);
   json.check({model.path(), weights_path(model.path())});
-  json.check_apart("--output", path);
+  calibration.check_apart(path, json);
   check_outputs(path);
   calibration.check_page({model.path(), weights_path(model.path())});
   Stage done = Stage::kImport;
@@ -189,7 +189,7 @@ void CompileCommand::compile(CompileOptions options) const {
   if (last) {
     if (quantised) options.precision = quantised->floats;
     write_stage(std::move(graph), done, *last, options);
-    if (quantised) calibration.write_page(model.path(), *quantised);
+    if (quantised) calibration.write_page(model.path(), *quantised), write_calibration(*quantised);
     return;
   }
   const bool rounds = options.precision != Precision::kFp32;
@@ -200,7 +200,7 @@ void CompileCommand::compile(CompileOptions options) const {
   const Compiled compiled = graft::compile_from(std::move(graph), done, of_source);
   report(options, "save", path);
   save(compiled.plan, output_path(path));
-  if (quantised) calibration.write_page(model.path(), *quantised);
+  if (quantised) calibration.write_page(model.path(), *quantised), write_calibration(*quantised);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   std::FILE* stream = json.leaves_text() ? message_stream(path) : stderr;
   nlohmann::json facts = json_of(compiled.engine, path == "-" ? "standard output" : path, elapsed.count());

@@ -75,9 +75,9 @@ void ConvertCommand::check_words() const {
 int ConvertCommand::quantise() const {
   std::vector<std::string> inputs = calibration.paths();
   inputs.push_back(model);
+  calibration.check_apart(out, json);
   OnnxOutput::check(out, inputs);
   json.check(inputs);
-  json.check_apart("--output", out);
   calibration.check_page(inputs);
   CompileOptions options;
   options.params = params, options.outputs = outputs;
@@ -88,6 +88,7 @@ int ConvertCommand::quantise() const {
   clear_progress();
   export_onnx(quantised.graph, out, onnx.weights());
   calibration.write_page(model, quantised);
+  write_calibration(quantised);
   if (json.leaves_text()) {
     CalibrationOptions::print_report(stdout, quantised);
     print_to(stdout, "{}\n", out);

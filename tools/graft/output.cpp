@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "base/file.h"
@@ -36,6 +38,23 @@ void check_output(const std::string& option, const std::string& given, const std
 void check_output_unread(const std::string& option, const std::string& given) {
   if (given.empty() || !was_read(output_path(given))) return;
   throw UsageError(fmt::format("{}: '{}' is a file that the model consists of; give another name", option, given));
+}
+
+void check_outputs_apart(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  const auto place = [](const std::string& given) {
+    std::error_code ignored;
+    const std::filesystem::path whole = std::filesystem::absolute(output_path(given), ignored);
+    return std::filesystem::weakly_canonical(whole, ignored).string();
+  };
+  for (size_t n = 0; n < outputs.size(); ++n) {
+    for (size_t before = 0; before < n; ++before) {
+      const auto& [option, given] = outputs[n];
+      const auto& [other, taken] = outputs[before];
+      if (given.empty() || taken.empty()) continue;
+      if (place(given) != place(taken) && !is_same_file(output_path(given), output_path(taken))) continue;
+      throw UsageError(fmt::format("{} and {} both write '{}'; give one another name", option, other, given));
+    }
+  }
 }
 
 void check_no_terminal(const std::string& option, const std::string& given, std::string_view contents) {

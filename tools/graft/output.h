@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace graft {
@@ -17,6 +18,8 @@ std::string output_path(const std::string& given);
 void check_output(const std::string& option, const std::string& given, const std::vector<std::string>& inputs);
 /// The same for the files that a model names itself; to be called once they have been read.
 void check_output_unread(const std::string& option, const std::string& given);
+/// Throws UsageError when two of these outputs, by their options, are one file; an empty one asks for none.
+void check_outputs_apart(const std::vector<std::pair<std::string, std::string>>& outputs);
 /// Throws UsageError when the output is a terminal, which could not show what is no text.
 void check_no_terminal(const std::string& option, const std::string& given, std::string_view contents);
 

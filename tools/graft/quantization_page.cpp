@@ -192,7 +192,8 @@ std::string quantization_page(const std::string& name, const json& report) {
       "Error against time", "A circle is a network that was measured. The red one was taken: the fastest within the "
       "bound.", curve_picture(report));
   const std::string networks = html_section(
-      "Measured networks", "The first one is the model in fp32.", networks_table(report));
+      "Measured networks", "The first one is the model in fp32. With a bound, the fastest quantised network within it "
+      "is the result.", networks_table(report));
   const std::string layers = html_section(
       "Layers", "The error alone is that of the outputs if this layer alone is quantised, as a share of an output's "
       "range; operands: signal to noise of its rounded input and weights.", layers_table(report));
