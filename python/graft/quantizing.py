@@ -190,11 +190,11 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     method     method for ranges: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
                "mse"
     max_error  largest allowed difference from fp32, as a share of an output's range: 0.02. The result is the fastest
-               of the networks that were measured and keep it; `curve` has them all. Layers that stay floats are fp32
+               quantised network within the bound, of those in `curve`. Layers that stay floats are fp32
                in `model`; in `engine` and `plan` they may be bf16 or fp16, if the machine multiplies these faster
     metric     a score, higher is better: metric(run) -> number, where `run` is an Engine, called as run(x). It is
-               called for the model in fp32 and for each network that is tried
-    max_drop   largest allowed loss of the metric against fp32: 0.5. The fastest quantised network within the bound
+               called once for the model in fp32 and for each network that is tried
+    max_drop   largest allowed loss of the metric against fp32: 0.5; the bound of the result, as max_error is
     search_limit
                seconds after which the search for the fastest one takes the best that it has (300)
     smooth     moves outlying channels of activations into the weights that read them (SmoothQuant), if `data` shows
@@ -205,8 +205,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     batches    limit of the number of batches; 0: all
     calibration_file
                a file of ranges. If it exists, it is read, and `data` (then optional) only measures the error;
-               otherwise it is written. A file of another network or method is refused. A calibration cache of TensorRT
-               is read as well; ranges that it lacks come from `data`
+               otherwise it is written at the end. A file of another network or method is refused. A calibration
+               cache of TensorRT is read as well; ranges that it lacks come from `data`
     output     a file to write: FILE.onnx or FILE.graft
     All other arguments are those of compile().
 
