@@ -385,7 +385,7 @@ reduce y over [i0 < 2, i1 < 5, i2 < 6, i3 < 20] fold [k0 < 3, k2 < C] {
 }
 )";
 
-/// Taps along the rows of a map that lie behind each other with their channels, as packed stems have them: rows overlap.
+/// Taps along the rows of a map that lie behind each other with their channels, as in packed stems: rows overlap.
 constexpr const char* kJoinedTaps = R"(region conv
 tensor x: A[2, 9, 224]
 tensor w: B[40, 3, C]
