@@ -381,8 +381,10 @@ def test_quantised_models_of_pt2e_run_on_integer_units(network, door):
                                    strict=True, **FAST)
         assert fast.engines == 1
         plan = next(buffer for name, buffer in fast.program.named_buffers() if "graft_plan" in name)
-        steps = [each["operators"] for each in graft.Engine.from_bytes(plan.numpy().tobytes()).describe()["steps"]]
-        assert ["ConvInteger", "ConvInteger", "MatMulInteger"] == [step[0] for step in steps if "Integer" in step[0]]
+        steps = graft.Engine.from_bytes(plan.numpy().tobytes()).describe()["steps"]
+        # A step that was divided for the machine is there twice, with the same nodes.
+        firsts = {tuple(each["nodes"]): each["operators"][0] for each in steps}.values()
+        assert ["ConvInteger", "ConvInteger", "MatMulInteger"] == [first for first in firsts if "Integer" in first]
     else:
         precision = {"precision": "int8"} if door.endswith("int8") else {}
         fast = torch.compile(model, backend="graft", dynamic=True, options={"strict": True, **precision, **FAST})
