@@ -2,7 +2,6 @@
 #include "driver/choose_precision.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -83,20 +82,12 @@ class Choosing {
   void measure_f32() {
     reference_ = std::make_unique<MeasuredNetwork>(imported_, options_, MeasuredForm{.device = options_.device});
     TriedPrecision row{.name = "fp32", .error = 0, .is_met = true};
-    if (choices_.metric) row.metric = metric_of_f32_ = metric_of(*reference_, "fp32");
+    if (choices_.metric) row.metric = metric_of_f32_ = ask_metric(choices_, *reference_, "in fp32", options_);
     for_each_run(data_, form_, options_, "measuring", [&](const std::vector<TensorData>& inputs) {
       if (timed_run_.empty()) timed_run_ = inputs;
     });
     row.milliseconds = reference_->time(timed_run_, options_).milliseconds;
     tried_.push_back(std::move(row));
-  }
-
-  double metric_of(const MeasuredNetwork& network, std::string_view name) const {
-    report(options_, "quantize", "asking the metric");
-    const double found = choices_.metric(network);
-    GRAFT_USER_CHECK(std::isfinite(found), kInvalidArgument,
-                     fmt::format("of the network in {} it is {}: it has to be a finite number", name, found), "metric");
-    return found;
   }
 
   bool is_met(const TriedPrecision& row) const {
@@ -131,7 +122,7 @@ class Choosing {
           for_each_run(data_, form_, options_, "measuring", [&](const std::vector<TensorData>& inputs) {
             difference.add(reference_->run(inputs), network.run(inputs));
           });
-      if (choices_.metric) row.metric = metric_of(network, row.name);
+      if (choices_.metric) row.metric = ask_metric(choices_, network, "in " + row.name, options_);
       row.error = difference.error(), row.milliseconds = network.time(timed_run_, options_).milliseconds;
       row.is_met = is_met(row);
       noise_db_[row.name] = difference.noise_db(), count_ = count, not_finite_ = difference.not_finite();

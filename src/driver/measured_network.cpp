@@ -2,24 +2,18 @@
 #include "driver/measured_network.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "driver/load.h"
 
 namespace graft {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr int kLeastRuns = 3, kMostRuns = 200;
-
-double milliseconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 Compiled compiled(Graph graph, CompileOptions& options, const MeasuredForm& form) {
   options.precision = form.precision;
@@ -62,18 +56,18 @@ NetworkTimes MeasuredNetwork::time(const std::vector<TensorData>& inputs, const 
   NetworkTimes times{.milliseconds = std::numeric_limits<double>::infinity(), .steps = {}};
   times.steps.assign(session_.engine().steps.size(), times.milliseconds);
   run(inputs);  // which also plans the memory
-  const double most = 500 * seconds;
+  const double most = seconds / 2;
   const auto repeat = [&](const auto& once) {
-    const auto begin = Clock::now();
-    for (int n = 0; n < kMostRuns && (n < kLeastRuns || milliseconds_since(begin) < most); ++n) {
+    const Stopwatch watch;
+    for (int n = 0; n < kMostRuns && (n < kLeastRuns || watch.seconds() < most); ++n) {
       ask();
       once();
     }
   };
   repeat([&] {
-    const auto begin = Clock::now();
+    const Stopwatch watch;
     run(inputs);
-    times.milliseconds = std::min(times.milliseconds, milliseconds_since(begin));
+    times.milliseconds = std::min(times.milliseconds, 1e3 * watch.seconds());
   });
   session_.set_profiling(true);
   repeat([&] {

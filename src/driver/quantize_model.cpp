@@ -195,15 +195,7 @@ class Search {
   void measure_f32() {
     if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
     metric_of_f32_ = choices_.metric_of_f32;
-    if (choices_.metric && !metric_of_f32_) metric_of_f32_ = metric_of(*reference_, "in f32");
-  }
-
-  double metric_of(const MeasuredNetwork& network, std::string_view which) const {
-    report(options_, "quantize", "asking the metric");
-    const double found = choices_.metric(network);
-    GRAFT_USER_CHECK(std::isfinite(found), kInvalidArgument,
-                     fmt::format("of the network {} it is {}: it has to be a finite number", which, found), "metric");
-    return found;
+    if (choices_.metric && !metric_of_f32_) metric_of_f32_ = ask_metric(choices_, *reference_, "in f32", options_);
   }
 
   bool is_met(const Report& report) const {
@@ -242,7 +234,7 @@ class Search {
     if (data_) measure_error(report, *made.network);
     if (!choices_.metric) return made;
     report.metric_of_f32 = metric_of_f32_;
-    report.metric = metric_of(*made.network, fmt::format("in {}", weights_name(format_)));
+    report.metric = ask_metric(choices_, *made.network, fmt::format("in {}", weights_name(format_)), options_);
     return made;
   }
 

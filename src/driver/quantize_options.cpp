@@ -117,6 +117,15 @@ void check_choices(const QuantiseOptions& choices, bool has_samples) {
                    "it is a number of seconds, 0 or more: 300", "search-limit");
 }
 
+double ask_metric(const QuantiseOptions& choices, const MeasuredNetwork& network, std::string_view which,
+                  const CompileOptions& options) {
+  report(options, "quantize", "asking the metric");
+  const double found = choices.metric(network);
+  GRAFT_USER_CHECK(std::isfinite(found), kInvalidArgument,
+                   fmt::format("of the network {} it is {}: it has to be a finite number", which, found), "metric");
+  return found;
+}
+
 std::optional<Precision> fast_floats(const CompileOptions& options) {
   if (options.device != "cpu") return Precision::kFp16;
   const std::string features = host_cpu().features;

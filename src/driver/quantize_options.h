@@ -66,6 +66,11 @@ bool set_choice(QuantiseOptions& choices, OptionText choice);
 /// samples and there are none.
 void check_choices(const QuantiseOptions& choices, bool has_samples);
 
+/// What the metric of `choices` finds of a network; `which` says which one, as `in int8`. Throws invalid_argument where
+/// that is no finite number, and what the metric throws.
+double ask_metric(const QuantiseOptions& choices, const MeasuredNetwork& network, std::string_view which,
+                  const CompileOptions& options);
+
 /// The type of 16 bits that the device of the options, on this machine, multiplies faster than f32: fp16 on a GPU, bf16
 /// on a processor with units for it; nothing on others.
 std::optional<Precision> fast_floats(const CompileOptions& options);

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from test_quantize import in_onnxruntime
+from test_quantize_budget import convert
 
 WIDTH, LENGTH, OUTLIERS = 64, 12, (3, 17, 40)
 
@@ -57,13 +58,6 @@ def transformer(path, outlier=50.0):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
     onnx.save(model, path)
-
-
-def convert(graft, folder, *words):
-    done = graft("convert", "net.onnx", "--precision", "int8", "--calibrate", "samples.npy", "-o", "q.onnx",
-                 "--json", "report.json", *words)
-    assert done.returncode == 0, done.stderr
-    return json.loads((folder / "report.json").read_text())["quantization"], done.stdout
 
 
 @pytest.fixture
