@@ -122,24 +122,25 @@ ExpressionWriter::Term ExpressionWriter::narrow_call(std::string_view function, 
 }
 
 /// The arguments of `quantized`: a quotient by what is one for all points has a quantizer, computed once.
-std::string ExpressionWriter::to_quantize(DType type, const QuantizedValue& quantized) {
+ExpressionWriter::Quantizing ExpressionWriter::to_quantize(DType type, const QuantizedValue& quantized) {
   const Expr& e = quantized.value;
   const std::string zero = quantized.zero ? value(quantized.zero) : "";
   const std::string last = zero.empty() ? "" : ", " + zero;
   const bool divides = is_call(e, Intrinsic::kDiv) && is_one_for_all(e->args[1]) && !find(e.get()) &&
                        !narrow_spelling(e, names_.narrow_results);
   const bool one_zero = !quantized.zero || is_one_for_all(quantized.zero->args[0]);
-  if (!divides || !one_zero) return value(e) + last;
+  if (!divides || !one_zero) return {value(e) + last, false};
   const std::string dividend = value(e->args[0]), scale = value(e->args[1]);
   const std::string of = zero.empty() ? "0.0f" : zero;
-  return fmt::format("{}, quantizer<{}>({}, {}){}", dividend, type_name(type), scale, of, last);
+  return {fmt::format("{}, quantizer<{}>({}, {}){}", dividend, type_name(type), scale, of, last), true};
 }
 
 ExpressionWriter::Term ExpressionWriter::quantize(DType type, const QuantizedValue& quantized) {
   if (!quantized.zero) {
     if (const Expr integers = on_integers(quantized.value, type)) return term(integers);
   }
-  return {local(type, fmt::format("quantized<{}>({})", type_name(type), to_quantize(type, quantized))), {}, false};
+  const std::string arguments = to_quantize(type, quantized).arguments;
+  return {local(type, fmt::format("quantized<{}>({})", type_name(type), arguments)), {}, false};
 }
 
 /// Codes, and such that are put to bounds, need not become integers.
@@ -150,8 +151,7 @@ std::string ExpressionWriter::byte_word(const Expr& e) {
   const std::string type = type_name(e->type);
   if (const auto bounded = bounded_code(e); bounded && !find(bounded->code.get())) {
     const QuantizedValue inner = *quantized_value(bounded->code);
-    const std::string arguments = to_quantize(e->type, inner);
-    const bool divides = arguments.find("quantizer<") != arguments.npos;
+    const auto [arguments, divides] = to_quantize(e->type, inner);
     const bool all = bounded->low == lowest_code(e->type) && bounded->high == lowest_code(e->type) + 255;
     if (divides && all) return fmt::format("code_word<{}>({})", type, arguments);
     if (!divides) {
@@ -168,7 +168,7 @@ ExpressionWriter::Term ExpressionWriter::float_of_short(const Expr& e) {
   if (known && !known->as_float.empty()) return {local(DType::kFloat32, known->as_float), {}, false};
   const auto quantized = known ? std::nullopt : quantized_value(e);
   if (!quantized) return {local(DType::kFloat32, fmt::format("short_float({})", value(e))), {}, false};
-  const std::string text = to_quantize(e->type, *quantized);
+  const std::string text = to_quantize(e->type, *quantized).arguments;
   return {local(DType::kFloat32, fmt::format("quantized_float<{}>({})", type_name(e->type), text)), {}, false};
 }
 

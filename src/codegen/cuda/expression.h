@@ -54,7 +54,12 @@ class ExpressionWriter {
   Term call(const Expr& e);
   Term narrow_call(std::string_view function, const std::vector<Expr>& args);
   Term quantize(DType type, const QuantizedValue& quantized);
-  std::string to_quantize(DType type, const QuantizedValue& quantized);
+  /// Arguments of a function that quantizes; `divides`: a quantizer is among them, which clamps to all codes.
+  struct Quantizing {
+    std::string arguments;
+    bool divides = false;
+  };
+  Quantizing to_quantize(DType type, const QuantizedValue& quantized);
   Term float_of_short(const Expr& e);
   Term select(const Expr& e);
   Term local_index(const Range& range, const std::string& text);
