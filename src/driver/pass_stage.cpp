@@ -9,11 +9,13 @@
 namespace graft {
 namespace {
 
-/// Whether all of the targets have a unit that multiplies integers of given types; null where they have none at all.
-std::function<bool(DType, DType)> integer_units_of(const std::vector<Target>& targets) {
+/// Whether all of the targets have a unit that multiplies 8-bit elements of given types; null where they have none of
+/// integers.
+std::function<bool(DType, DType)> byte_units_of(const std::vector<Target>& targets) {
   const auto all_multiply = [targets](DType a, DType b) {
+    const DType sum = is_float(a) ? DType::kFloat32 : DType::kInt32;
     return std::all_of(targets.begin(), targets.end(),
-                       [&](const Target& target) { return best_unit(target, a, b, DType::kInt32) != nullptr; });
+                       [&](const Target& target) { return best_unit(target, a, b, sum) != nullptr; });
   };
   if (!all_multiply(DType::kUint8, DType::kInt8)) return nullptr;
   return all_multiply;
@@ -36,7 +38,7 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   const Environment merged = with_disabled(options);
   PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
   const std::vector<Target> targets = targets_of(options);
-  context.multiplies_integers = integer_units_of(targets);
+  context.multiplies_bytes = byte_units_of(targets);
   context.decodes_weights = decoding_of(targets);
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));

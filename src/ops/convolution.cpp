@@ -94,10 +94,12 @@ void define_conv(Definition& d) {
   finish(d, convolved(d, c, read_wide, read_wide), 2, c.x.type());
 }
 
-/// x - zero point in i32; the zero point is input `zero` when given, a scalar or one per element of axis 0 of `of`.
+/// x - zero point in i32, of floats in f32; the zero point is input `zero` when given, a scalar or one per element of axis 0 of `of`.
 Read less_zero_point(Definition& d, int zero, const Tensor& of) {
   if (!d.has_input(zero)) {
-    return [](const Tensor& t, const Indices& at) { return make_cast(DType::kInt32, t(at)); };
+    return [](const Tensor& t, const Indices& at) {
+      return make_cast(is_float(t.type()) ? DType::kFloat32 : DType::kInt32, t(at));
+    };
   }
   const Tensor point = d.in(zero);
   d.require_fits(point, {of.size(0)}, "its zero point does not fit");
@@ -107,7 +109,8 @@ Read less_zero_point(Definition& d, int zero, const Tensor& of) {
   };
 }
 
-void define_conv_integer(Definition& d) {
+/// ConvInteger, and ConvFloat8, which has no zero points.
+void define_conv_of_bytes(Definition& d) {
   const Convolution c = read_convolution(d, 1);
   if (d.has_input(2)) d.require_equal(element_count(d.input_shape(2)), 1, "x_zero_point should be a scalar");
   d.out(0, convolved(d, c, less_zero_point(d, 2, c.x), less_zero_point(d, 3, c.w)));
@@ -247,6 +250,16 @@ std::vector<Sample> conv_integer_samples() {
            .inputs = {bytes({1, 2, 5, 5}), bytes({3, 2, 3, 3}), scalar(DType::kUint8, 7)},
            .attributes = with({{"pads", {1, 1, 1, 1}}})}};
 }
+std::vector<Sample> conv_float8_samples() {
+  const auto floats = [](Dims shape) { return of(DType::kFloat8E4M3FN, std::move(shape), -30, 30); };
+  constexpr double kTolerance = 2e-3;  // as products of matrices
+  return {{.name = "padding", .inputs = {floats({1, 2, 5, 5}), floats({3, 2, 3, 3})},
+           .attributes = with({{"pads", {1, 1, 1, 1}}}), .tolerance = kTolerance},
+          {.name = "many_channels", .inputs = {floats({1, 64, 6, 6}), floats({32, 64, 3, 3})},
+           .attributes = with({{"strides", {2, 2}}}), .tolerance = kTolerance},
+          {.name = "e5m2", .inputs = {of(DType::kFloat8E5M2, {2, 4, 9}, -30, 30), floats({6, 4, 1})},
+           .tolerance = kTolerance}};
+}
 std::vector<Sample> qlinear_conv_samples() {
   return {{.name = "unsigned_with_padding",
            .inputs = {bytes({1, 2, 5, 5}), scalar(DType::kFloat32, 0.02), scalar(DType::kUint8, 120),
@@ -272,7 +285,7 @@ OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs
 std::vector<OpDef> convolution_ops() {
   std::vector<OpDef> ops = {
       row("Conv", 22, {"x", "w", "b?"}, define_conv, conv_samples, "The sum of a window of the input times weights."),
-      row("ConvInteger", 10, {"x", "w", "x_zero_point?", "w_zero_point?"}, define_conv_integer, conv_integer_samples,
+      row("ConvInteger", 10, {"x", "w", "x_zero_point?", "w_zero_point?"}, define_conv_of_bytes, conv_integer_samples,
           "Conv of integers less their zero points, summed in i32."),
       row("QLinearConv", 10,
           {"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "b?"},
@@ -282,6 +295,9 @@ std::vector<OpDef> convolution_ops() {
   };
   ops.back().attributes.push_back({"output_padding", {}, true});
   ops.back().attributes.push_back({"output_shape", {}, true});
+  ops.push_back(row("ConvFloat8", 1, {"x", "w"}, define_conv_of_bytes, conv_float8_samples,
+                    "Conv of floats of 8 bits, in f32."));
+  ops.back().domain = "graft";
   return ops;
 }
 

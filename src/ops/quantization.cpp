@@ -134,9 +134,9 @@ List with_vector_axes(List list, bool row, bool column, const One& one) {
   return list;
 }
 
-/// sum over k of (a - a zero point) (b - b zero point) in i32, batches broadcasting; a vector is a row on the left, a
-/// column on the right.
-Tensor integer_product(Definition& d, int a_input, int a_zero, int b_input, int b_zero) {
+/// sum over k of (a - a zero point) (b - b zero point) in i32, of floats in f32, batches broadcasting; a vector is a row
+/// on the left, a column on the right.
+Tensor product_of_bytes(Definition& d, int a_input, int a_zero, int b_input, int b_zero) {
   const Tensor a = d.in(a_input), b = d.in(b_input);
   if (a.rank() == 0 || b.rank() == 0) d.reject("its inputs should have one axis at least");
   const bool row = a.rank() == 1, column = b.rank() == 1;
@@ -149,7 +149,7 @@ Tensor integer_product(Definition& d, int a_input, int a_zero, int b_input, int 
   if (!column) shape.push_back(b.size(-1));
   const auto less = [&](const Tensor& t, const Indices& at, int zero, const Shape& whole, const Indices& place,
                         bool left) {
-    const Expr value = make_cast(DType::kInt32, d.at(t, at, false));
+    const Expr value = make_cast(is_float(t.type()) ? DType::kFloat32 : DType::kInt32, d.at(t, at, false));
     if (!d.has_input(zero)) return value;
     return value - make_cast(DType::kInt32, parameter(d, zero, whole, place, left));
   };
@@ -163,10 +163,10 @@ Tensor integer_product(Definition& d, int a_input, int a_zero, int b_input, int 
   });
 }
 
-void define_matmul_integer(Definition& d) { d.out(0, integer_product(d, 0, 2, 1, 3)); }
+void define_product_of_bytes(Definition& d) { d.out(0, product_of_bytes(d, 0, 2, 1, 3)); }
 
 void define_qlinear_matmul(Definition& d) {
-  const Tensor product = integer_product(d, 0, 2, 3, 5);
+  const Tensor product = product_of_bytes(d, 0, 2, 3, 5);
   const DType type = d.input_type(7);
   const bool row = d.in(0).rank() == 1, column = d.in(3).rank() == 1;
   const Shape whole = with_vector_axes(Shape(product.shape()), row, column, Size(1));
@@ -229,6 +229,17 @@ std::vector<Sample> matmul_integer_samples() {
            .inputs = {bytes({3, 7}), bytes({7}), scalar(DType::kUint8, 9), scalar(DType::kUint8, 4)}},
           {.name = "vectors", .inputs = {bytes({7}), bytes({7})}}};
 }
+/// The matrix units of GPUs sum products of floats of 8 bits with fewer bits than f32.
+constexpr double kFloat8Tolerance = 2e-3;
+std::vector<Sample> matmul_float8_samples() {
+  const auto e4m3 = [](Dims shape) { return of(DType::kFloat8E4M3FN, std::move(shape), -30, 30); };
+  const auto e5m2 = [](Dims shape) { return of(DType::kFloat8E5M2, std::move(shape), -30, 30); };
+  return {{.name = "e4m3", .inputs = {e4m3({3, 7}), e4m3({7, 5})}, .tolerance = kFloat8Tolerance},
+          {.name = "mixed", .inputs = {e4m3({20, 96}), e5m2({96, 24})}, .tolerance = kFloat8Tolerance},
+          {.name = "batches", .inputs = {e5m2({2, 3, 4}), e4m3({4, 5})}, .tolerance = kFloat8Tolerance},
+          {.name = "many_products", .inputs = {e4m3({70, 256}), e4m3({256, 40})}, .tolerance = kFloat8Tolerance},
+          {.name = "e5m2", .inputs = {e5m2({7}), e5m2({7, 5})}, .tolerance = kFloat8Tolerance}};
+}
 std::vector<Sample> qlinear_matmul_samples() {
   const auto parameters = [](double scale, double zero) {
     return std::pair(scalar(DType::kFloat32, scale), scalar(DType::kUint8, zero));
@@ -257,8 +268,11 @@ std::vector<OpDef> quantization_ops() {
        .outputs = {"y", "y_scale", "y_zero_point"}, .attributes = {}, .define = define_dynamic_quantize,
        .samples = dynamic_samples, .doc = "x quantized to u8 by its own range."},
       {.domain = "", .name = "MatMulInteger", .since = 10, .inputs = {"a", "b", "a_zero_point?", "b_zero_point?"},
-       .outputs = {"y"}, .attributes = {}, .define = define_matmul_integer, .samples = matmul_integer_samples,
+       .outputs = {"y"}, .attributes = {}, .define = define_product_of_bytes, .samples = matmul_integer_samples,
        .doc = "The matrix product of integers less their zero points, in i32."},
+      {.domain = "graft", .name = "MatMulFloat8", .since = 1, .inputs = {"a", "b"}, .outputs = {"y"}, .attributes = {},
+       .define = define_product_of_bytes, .samples = matmul_float8_samples,
+       .doc = "The matrix product of floats of 8 bits, in f32."},
       {.domain = "", .name = "QLinearMatMul", .since = 21,
        .inputs = {"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point"},
        .outputs = {"y"}, .attributes = {}, .define = define_qlinear_matmul, .samples = qlinear_matmul_samples,

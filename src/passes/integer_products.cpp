@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "passes/dequantized.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
@@ -17,41 +18,6 @@ namespace {
 constexpr std::string_view kPass = "integer_products";
 
 bool is_byte(DType type) { return type == DType::kInt8 || type == DType::kUint8; }
-
-/// A tensor in integers: value = (codes - zero) * scale. Without a scale it is the integers themselves.
-struct Quantized {
-  ValueId codes = kNoValue, scale = kNoValue, zero = kNoValue;
-  int64_t axis = 0;         ///< of a scale or zero point that is a list
-  bool transposed = false;  ///< a matrix whose axes are to be exchanged
-};
-
-/// What a DequantizeLinear, perhaps behind an exchange of a matrix's axes, reads.
-std::optional<Quantized> dequantized(const Graph& graph, ValueId value) {
-  const Node* node = producer(graph, value);
-  bool transposed = false;
-  if (node && is_op(*node, {"Transpose"}) && integers(*node, "perm") == std::vector<int64_t>{1, 0}) {
-    transposed = true;
-    node = producer(graph, node->inputs[0]);
-  }
-  if (!node || !is_op(*node, {"DequantizeLinear"}) || integer(*node, "block_size", 0) != 0) return std::nullopt;
-  if (integer(*node, "output_dtype", 0) != 0) return std::nullopt;
-  if (graph.value(node->inputs[1]).type != DType::kFloat32) return std::nullopt;
-  Quantized found{node->inputs[0], node->inputs[1], input(*node, 2), integer(*node, "axis", 1), transposed};
-  const int rank = rank_of(graph, found.codes);
-  if (rank < 0) return std::nullopt;
-  if (found.axis < 0) found.axis += rank;
-  if (transposed) found.axis = 1 - found.axis;
-  return found;
-}
-
-/// The number of elements of a parameter; 0 where it is not known.
-int64_t count_of(const Graph& graph, ValueId value) {
-  const auto shape = constant_shape(graph, value);
-  if (!shape) return 0;
-  int64_t count = 1;
-  for (const int64_t extent : *shape) count *= extent;
-  return shape->size() <= 1 ? count : 0;
-}
 
 /// Weights less their zero points, and the sums of these over all but the axis of the results.
 struct Weights {
@@ -176,7 +142,7 @@ class Rewriting {
     if (!weights) return "the weights are no constant of 8 bits and zero points that fit";
     constexpr int64_t kMostProducts = (int64_t{1} << 31) / (255 * 255);
     if (x_.scale != kNoValue && weights->depth > kMostProducts) return "the sums may not fit 32 bits";
-    if (!context_.multiplies_integers(graph_.value(x_.codes).type, weights->codes.type())) {
+    if (!context_.multiplies_bytes(graph_.value(x_.codes).type, weights->codes.type())) {
       return "the target has no unit that multiplies these integers";
     }
     const bool pads_by_itself = is_convolution_ && text(node, "auto_pad", "NOTSET") != "NOTSET";
@@ -337,7 +303,7 @@ class Rewriting {
 }  // namespace
 
 bool integer_products(Graph& graph, const PassContext& context) {
-  if (!context.multiplies_integers) return false;
+  if (!context.multiplies_bytes) return false;
   return rewrite_nodes(graph,
                        [&](Graph& g, const Matcher&, int index) { return Rewriting(g, index, context).run(); });
 }

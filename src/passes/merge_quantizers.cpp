@@ -3,6 +3,7 @@
 //   Q(move(DQ(x, s, z)), s, z)        -> move(x), also for the largest of windows
 //   Q(Relu(DQ(x, sx) + b), s)         -> Q(Relu(DQ(x, sx / s) + b / s), 1), and the same through whatever a factor
 //                                        passes: sums, averages, movement
+//   Q(x, s, 0)                        -> Q(x, s), to floats of 8 bits
 // so that requantization multiplies once, by a constant, and does not divide. Ties may round another way: a step of s.
 #include <cmath>
 
@@ -34,20 +35,23 @@ std::optional<Parameters> parameters_of(const Graph& graph, const Node& node, DT
   return Parameters{*scale, *zero, type};
 }
 
+/// Integers, or floats of 8 bits.
+bool is_code(DType type) { return is_integer(type) || (is_float(type) && bit_width(type) == 8); }
+
 bool is_quantizer(const Graph& graph, const Node& node) {
   return is_op(node, {"QuantizeLinear"}) && integer(node, "precision", 0) == 0 &&
-         is_integer(graph.value(node.outputs[0]).type) && graph.value(node.inputs[0]).type == DType::kFloat32;
+         is_code(graph.value(node.outputs[0]).type) && graph.value(node.inputs[0]).type == DType::kFloat32;
 }
 
 bool is_dequantizer(const Graph& graph, const Node& node) {
   return is_op(node, {"DequantizeLinear"}) && integer(node, "block_size", 0) == 0 &&
-         is_integer(graph.value(node.inputs[0]).type) && graph.value(node.outputs[0]).type == DType::kFloat32;
+         is_code(graph.value(node.inputs[0]).type) && graph.value(node.outputs[0]).type == DType::kFloat32;
 }
 
 /// Whether the node gives some of its elements as they are, whatever they stand for, if they are in the same order.
 bool chooses_elements(const Graph& graph, const Node& node, DType type) {
   if (!has_one_result(node) || !node.domain.empty()) return false;
-  return (is_op(node, {"MaxPool"}) && bit_width(type) == 8) || moves_elements(graph, node, type);
+  return (is_op(node, {"MaxPool"}) && is_integer(type) && bit_width(type) == 8) || moves_elements(graph, node, type);
 }
 
 /// Q(move(DQ(x))) -> move(x), all of one scale and zero point.
@@ -206,13 +210,25 @@ bool take_scale(Graph& graph, const Matcher& matcher, int index) {
   return true;
 }
 
+/// To floats of 8 bits: a zero point of 0, which the operator would add.
+bool drop_zero(Graph& graph, int index) {
+  const Node node = graph.nodes[index];
+  const DType type = graph.value(node.outputs[0]).type;
+  const ValueId zero = input(node, 2);
+  if (!is_float(type) || zero == kNoValue || !constant_of(graph, zero) || uniform_of(graph, zero) != 0.0) return false;
+  Attributes attributes = node.attributes;
+  attributes["output_dtype"] = int64_t{onnx_code(type)};
+  replace_node(graph, index, node.op, {node.inputs[0], node.inputs[1]}, std::move(attributes));
+  return true;
+}
+
 }  // namespace
 
 bool merge_quantizers(Graph& graph, const PassContext&) {
   return rewrite_nodes(graph, [](Graph& g, const Matcher& matcher, int index) {
     const Node& node = g.nodes[index];
     if (!is_quantizer(g, node)) return false;
-    return drop_pair(g, matcher, index) || take_scale(g, matcher, index);
+    return drop_pair(g, matcher, index) || take_scale(g, matcher, index) || drop_zero(g, index);
   });
 }
 

@@ -18,6 +18,7 @@ const std::vector<Pass>& pipeline() {
        "NonMaxSuppression becomes a loop that keeps several boxes per iteration"},
       {"inline_if", inline_if, "inlines branches with a constant condition"},
       {"integer_products", integer_products, "products of dequantized tensors become integer products"},
+      {"float8_products", float8_products, "the same of floats of 8 bits"},
       {"keep_packed_weights", keep_packed_weights,
        "weights of few bits stay packed, and are decoded in the products that read them"},
       {"fold_constants", fold_constants, "evaluates nodes that do not depend on inputs"},

@@ -56,8 +56,9 @@ AddedStrategy::~AddedStrategy() { table().pop_back(); }
 
 Lowered lower(const Region& given, const Layouts& layouts, const Schedule& schedule, const Target& target) {
   graft::verify(given);
-  if (has_narrow_elements(given)) {
-    const std::variant<Region, std::string> bytes = in_whole_bytes(given);
+  const bool kept = converts_float8(target);
+  if (has_narrow_elements(given, kept)) {
+    const std::variant<Region, std::string> bytes = in_whole_bytes(given, kept);
     if (const auto* reason = std::get_if<std::string>(&bytes)) return *reason;
     return lower(std::get<Region>(bytes), layouts, schedule, target);
   }

@@ -180,6 +180,8 @@ int gpu_generation(const Target& target) {
 
 bool multiplies_tf32(const Target& target) { return gpu_generation(target) >= 80; }
 
+bool converts_float8(const Target& target) { return gpu_generation(target) >= 89; }
+
 bool has_feature(const Target& target, std::string_view feature) {
   return fmt::format(",{},", target.features).find(fmt::format(",+{},", feature)) != std::string::npos;
 }

@@ -38,6 +38,8 @@ int gpu_generation(std::string_view architecture);
 int gpu_generation(const Target& target);
 /// Whether it has matrix units that multiply tf32: NVIDIA GPUs from sm_80 on.
 bool multiplies_tf32(const Target& target);
+/// Whether it converts f8e4m3fn and f8e5m2 by instructions: NVIDIA GPUs from sm_89 on.
+bool converts_float8(const Target& target);
 /// Empty when kernels built for `built` run on `machine`, else the reason.
 std::string why_not_runnable(const Target& built, const Target& machine);
 

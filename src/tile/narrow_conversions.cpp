@@ -111,6 +111,8 @@ bool is_narrow(DType type) {
   return (is_float(type) && bit_width(type) <= 8) || (is_integer(type) && bit_width(type) < 8);
 }
 
+bool is_common_float8(DType type) { return type == DType::kFloat8E4M3FN || type == DType::kFloat8E5M2; }
+
 Expr narrow_of_bits(DType type, const Expr& bits) {
   if (!is_float(type)) return wrapped(type, bits);
   return bits & word((1 << bit_width(type)) - 1);

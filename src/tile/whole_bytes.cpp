@@ -68,10 +68,31 @@ Expr load_packed(const Packing& packing, const Shape& shape, int tensor, std::ve
   return narrow_of_bits(packing.type, byte_as_word(tensor, std::move(indices)) >> shift);
 }
 
+/// Why a form cannot be spelled over bytes, or nothing.
+std::string why_not(const Region& region, const Form& form) {
+  const auto* scatter = std::get_if<Scatter>(&form);
+  const bool moves = std::holds_alternative<Compute>(form) || std::holds_alternative<Compact>(form) ||
+                     (scatter && scatter->mode == ScatterMode::kSet);
+  DType narrow = DType::kUndefined;
+  const auto look = [&](DType type) {
+    if (is_narrow(type)) narrow = type;
+  };
+  for (const int tensor : defined_tensors(form)) look(region.tensors[static_cast<size_t>(tensor)].type);
+  if (const auto* reduce = std::get_if<Reduce>(&form)) {
+    for (const Expr& e : reduce->lift) look(e->type);
+  }
+  if (const auto* scan = std::get_if<Scan>(&form)) {
+    for (const Expr& e : scan->state) look(e->type);
+  }
+  if (moves || narrow == DType::kUndefined) return "";
+  return fmt::format("elements of type {} are combined or put in order", name_of(narrow));
+}
+
 /// Rewrites a region; `fault` says why it cannot.
 class WholeBytes {
  public:
-  explicit WholeBytes(const Region& region) : given_(region), result_(region), twins_(region.tensors.size(), -1) {}
+  WholeBytes(const Region& region, bool converts_float8)
+      : given_(region), result_(region), twins_(region.tensors.size(), -1), converts_float8_(converts_float8) {}
 
   std::variant<Region, std::string> run() {
     result_.forms.clear();
@@ -90,12 +111,16 @@ class WholeBytes {
   }
 
  private:
+  bool spelled(DType type) const { return is_narrow(type) && !is_kept(type); }
+  /// Whether it is an element type of the code generator's own.
+  bool is_kept(DType type) const { return converts_float8_ && is_common_float8(type); }
+
   const TensorDecl& given(int tensor) const { return given_.tensors[static_cast<size_t>(tensor)]; }
   TensorDecl& made(int tensor) { return result_.tensors[static_cast<size_t>(tensor)]; }
   int twin(int tensor) const { return twins_[static_cast<size_t>(tensor)]; }
 
   bool is_packed(int tensor) const {
-    if (bit_width(given(tensor).type) >= 8 || !is_narrow(given(tensor).type)) return false;
+    if (bit_width(given(tensor).type) >= 8 || !spelled(given(tensor).type)) return false;
     const auto among = [&](const std::vector<int>& list) {
       return std::find(list.begin(), list.end(), tensor) != list.end();
     };
@@ -103,7 +128,7 @@ class WholeBytes {
   }
 
   void declare(int tensor) {
-    if (!is_narrow(given(tensor).type)) return;
+    if (!spelled(given(tensor).type)) return;
     made(tensor).type = DType::kUint8;
     if (is_packed(tensor)) made(tensor).shape = packing_of(given(tensor)).bytes;
   }
@@ -133,7 +158,7 @@ class WholeBytes {
   }
 
   Expr load(const ExprNode& node, std::vector<Expr> indices) {
-    if (!is_narrow(node.type)) return make_load(node.tensor, node.type, std::move(indices));
+    if (!spelled(node.type)) return make_load(node.tensor, node.type, std::move(indices));
     if (twin(node.tensor) >= 0) return narrow_of_bits(node.type, byte_as_word(twin(node.tensor), std::move(indices)));
     if (!is_packed(node.tensor)) return narrow_of_bits(node.type, byte_as_word(node.tensor, std::move(indices)));
     return load_packed(packing_of(given(node.tensor)), given(node.tensor).shape, node.tensor, std::move(indices));
@@ -144,12 +169,18 @@ class WholeBytes {
     if (node.kind == ExprKind::kConstant) return narrow_constant(node);
     GRAFT_CHECK(node.kind == ExprKind::kCall, "a state of type " + std::string(name_of(node.type)));
     const DType from = node.args[0]->type;
-    const bool converts = is_narrow(node.type) || is_narrow(from);
+    const bool converts = spelled(node.type) || spelled(from);
     if (node.intrinsic == Intrinsic::kCast) {
-      return converts ? convert_narrow(from, node.type, args[0]) : make_cast(node.type, args[0]);
+      if (!converts) return make_cast(node.type, args[0]);
+      if (is_kept(from)) return convert_narrow(DType::kFloat32, node.type, make_cast(DType::kFloat32, args[0]));
+      if (is_kept(node.type)) return make_cast(node.type, convert_narrow(from, DType::kFloat32, args[0]));
+      return convert_narrow(from, node.type, args[0]);
     }
     if (node.intrinsic == Intrinsic::kBitcast) {
-      return converts ? bitcast_narrow(from, node.type, args[0]) : make_bitcast(node.type, args[0]);
+      if (!converts) return make_bitcast(node.type, args[0]);
+      if (is_kept(from)) return bitcast_narrow(DType::kUint8, node.type, make_bitcast(DType::kUint8, args[0]));
+      if (is_kept(node.type)) return make_bitcast(node.type, bitcast_narrow(from, DType::kUint8, args[0]));
+      return bitcast_narrow(from, node.type, args[0]);
     }
     return make_call(node.intrinsic, std::move(args));
   }
@@ -159,7 +190,7 @@ class WholeBytes {
     for_each(e, [&](const Expr& node) {
       if (done_.contains(node.get())) return;
       std::vector<Expr> args;
-      bool changed = is_narrow(node->type) || node->kind == ExprKind::kLoad;
+      bool changed = spelled(node->type) || node->kind == ExprKind::kLoad;
       for (const Expr& arg : node->args) {
         args.push_back(done_.at(arg.get()));
         changed |= args.back().get() != arg.get();
@@ -172,31 +203,11 @@ class WholeBytes {
   /// As a form stores it: the bits of what is narrow in a byte.
   Expr stored(const Expr& e) {
     const Expr value = rewritten(e);
-    return is_narrow(e->type) ? make_cast(DType::kUint8, bits_of_narrow(e->type, value)) : value;
-  }
-
-  /// Why a form cannot be spelled over bytes, or nothing.
-  std::string why_not(const Form& form) const {
-    const auto* scatter = std::get_if<Scatter>(&form);
-    const bool moves = std::holds_alternative<Compute>(form) || std::holds_alternative<Compact>(form) ||
-                       (scatter && scatter->mode == ScatterMode::kSet);
-    DType narrow = DType::kUndefined;
-    const auto look = [&](DType type) {
-      if (is_narrow(type)) narrow = type;
-    };
-    for (const int tensor : defined_tensors(form)) look(given(tensor).type);
-    if (const auto* reduce = std::get_if<Reduce>(&form)) {
-      for (const Expr& e : reduce->lift) look(e->type);
-    }
-    if (const auto* scan = std::get_if<Scan>(&form)) {
-      for (const Expr& e : scan->state) look(e->type);
-    }
-    if (moves || narrow == DType::kUndefined) return "";
-    return fmt::format("elements of type {} are combined or put in order", name_of(narrow));
+    return spelled(e->type) ? make_cast(DType::kUint8, bits_of_narrow(e->type, value)) : value;
   }
 
   void add(const Form& form) {
-    fault_ = why_not(form);
+    fault_ = why_not(given_, form);
     if (!fault_.empty()) return;
     const auto* compute = std::get_if<Compute>(&form);
     if (compute && is_packed(compute->output)) {
@@ -260,25 +271,31 @@ class WholeBytes {
   const Region& given_;
   Region result_;
   std::vector<int> twins_;  ///< by tensor: that of a byte per element, or -1
+  const bool converts_float8_;
   std::unordered_map<const ExprNode*, Expr> done_;
   std::string fault_;
 };
 
 }  // namespace
 
-bool has_narrow_elements(const Region& region) {
+bool has_narrow_elements(const Region& region, bool converts_float8) {
+  // What is combined or put in order is refused, also what a code generator could load.
+  for (const Form& form : region.forms) converts_float8 &= why_not(region, form).empty();
+  const auto is_spelled = [&](DType type) { return is_narrow(type) && !(converts_float8 && is_common_float8(type)); };
   for (const TensorDecl& tensor : region.tensors) {
-    if (is_narrow(tensor.type)) return true;
+    if (is_spelled(tensor.type)) return true;
   }
   bool found = false;
   for (const Form& form : region.forms) {
     for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) { found |= is_narrow(node->type); });
+      for_each(e, [&](const Expr& node) { found |= is_spelled(node->type); });
     });
   }
   return found;
 }
 
-std::variant<Region, std::string> in_whole_bytes(const Region& region) { return WholeBytes(region).run(); }
+std::variant<Region, std::string> in_whole_bytes(const Region& region, bool converts_float8) {
+  return WholeBytes(region, converts_float8).run();
+}
 
 }  // namespace graft::tile

@@ -262,6 +262,45 @@ std::vector<ScheduledCase> integer_products() {
           integers("bytes_open_on_hopper", "sm_90a", "i8", "u8", "m", 64, 144, true, roles, {{"m", 150}})};
 }
 
+/// Products of floats of 8 bits, whose sums are scaled, with a residual that is read as such, and rounded or not.
+std::vector<ScheduledCase> float8_products() {
+  const auto floats = [](std::string name, const char* a, const char* b, const std::string& rows,
+                         int n, int k, std::vector<std::string> schedules, bool narrow, Bindings sizes = {}) {
+    const std::string graph = fmt::format(R"(graph "main" {{
+  opset "" 28
+  opset "graft" 1
+  input %x: {0}[{2}, {4}]
+  input %w: {1}[{4}, {3}]
+  input %residual: {0}[{2}, {3}]
+  input %bias: f32[{3}]
+  constant %scale: f32[] = all 0.03125
+  constant %step: f32[] = all 0.125
+  %s: ? = graft::MatMulFloat8 "product" (%x, %w)
+  %m: ? = Mul "scaled" (%s, %scale)
+  %b: ? = Add "with_bias" (%m, %bias)
+  %d: ? = DequantizeLinear "wide" (%residual, %step)
+  %r: ? = Add "with_residual" (%b, %d)
+{5}  output %y
+}})",
+                                          a, b, rows, n, k,
+                                          narrow ? "  %y: ? = QuantizeLinear \"narrow\" (%r, %step) {output_dtype = 17}\n"
+                                                 : "  %y: ? = Relu \"clamped\" (%r)\n");
+    return ScheduledCase{std::move(name), "sm_90a", narrow ? "float8" : "f16", graph, "product", std::move(schedules),
+                         std::move(sizes)};
+  };
+  const std::vector<std::string> warps = {product(32, 64, 128, 64, 3, 0), product(64, 64, 64, 64, 2, 0)};
+  const std::vector<std::string> groups = {
+      product(64, 64, 128, 128, 3, 1, kEarly), product(128, 128, 128, 256, 3, 1, producing(1, 1)),
+      product(128, 64, 64, 128, 2, 1, producing(1, 1, 2, 1)), product(64, 64, 128, 128, 3, 1, producing(1, 2))};
+  return {floats("float8_odd", "f8e4m3fn", "f8e4m3fn", "67", 45, 83, warps, false),
+          floats("float8_odd_rounded", "f8e5m2", "f8e4m3fn", "67", 48, 83, warps, true),
+          floats("float8_mixed", "f8e4m3fn", "f8e5m2", "40", 80, 160, warps, false),
+          floats("float8_of_groups", "f8e4m3fn", "f8e4m3fn", "131", 96, 272, groups, false),
+          floats("float8_of_groups_rounded", "f8e4m3fn", "f8e4m3fn", "131", 96, 272, groups, true),
+          floats("float8_mixed_of_groups", "f8e4m3fn", "f8e5m2", "136", 80, 160, groups, true),
+          floats("float8_open_of_groups", "f8e5m2", "f8e5m2", "m", 64, 144, groups, false, {{"m", 150}})};
+}
+
 /// Convolutions of 8-bit integers between quantizers, channels last.
 std::vector<ScheduledCase> integer_convolutions() {
   const auto of = [](std::string name, const char* target, const char* sizes, int in, int out, int window,
@@ -444,6 +483,7 @@ const auto kCaseName = [](const testing::TestParamInfo<ScheduledCase>& row) { re
 INSTANTIATE_TEST_SUITE_P(packed_products, Schedules, testing::ValuesIn(packed_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(decoded_products, Schedules, testing::ValuesIn(decoded_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(integer_products, Schedules, testing::ValuesIn(integer_products()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(float8_products, Schedules, testing::ValuesIn(float8_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(integer_convolutions, Schedules, testing::ValuesIn(integer_convolutions()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(short_products, Schedules, testing::ValuesIn(short_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(batched_products, Schedules, testing::ValuesIn(batched_products()), kCaseName);

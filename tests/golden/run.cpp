@@ -43,7 +43,7 @@ std::string apply(const Pass& pass, const golden::Case& c) {
   PassContext context;
   context.environment = &plain;
   context.low_type = low_type(c);
-  context.multiplies_integers = [](DType, DType) { return true; };
+  context.multiplies_bytes = [](DType, DType) { return true; };
   context.decodes_weights = [](DType, std::optional<int64_t>) { return true; };
   context.least_packed_elements = 0;
   context.reasons = &reasons;
@@ -72,7 +72,7 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   PassContext context;
   context.environment = &plain;
   context.low_type = low_type(c);
-  context.multiplies_integers = [](DType, DType) { return true; };
+  context.multiplies_bytes = [](DType, DType) { return true; };
   context.decodes_weights = [](DType, std::optional<int64_t>) { return true; };
   context.least_packed_elements = 0;
   run_pass(after, pass, context);

@@ -20,12 +20,6 @@
 namespace graft {
 namespace {
 
-/// Whether the graph has elements that no kernel takes: such a step runs in the interpreter.
-bool has_float_of_a_byte(const Graph& graph) {
-  return std::any_of(graph.values.begin(), graph.values.end(),
-                     [](const Value& value) { return is_float(value.type) && bit_width(value.type) < 16; });
-}
-
 class GeneratedSample : public testing::TestWithParam<std::tuple<std::string, SampleCase>> {
  protected:
   /// Compiles and runs the sample, and compares it with the interpreter.
@@ -46,8 +40,7 @@ class GeneratedSample : public testing::TestWithParam<std::tuple<std::string, Sa
     const std::vector<TensorData> expected = evaluate(graph, named);
     Engine engine = engine_for(graph, target);
     for (const EngineStep& step : engine.steps) {
-      const bool generated =
-          step.kind == StepKind::kKernel || step.kind == StepKind::kNone || has_float_of_a_byte(graph);
+      const bool generated = step.kind == StepKind::kKernel || step.kind == StepKind::kNone;
       EXPECT_TRUE(generated) << (step.candidates.empty() ? "" : step.candidates.back().reason);
     }
     const std::vector<TensorData> actual = run_engine(std::move(engine), inputs);

@@ -158,9 +158,22 @@ def packed_product(case, feeds):
     return [(x.astype(np.float64) @ weights[:, :x.shape[-1]].T).astype(x.dtype)]
 
 
+def matmul_float8(case, feeds):
+    """The product of the values, in f64."""
+    return [(feeds["input_0"].astype(np.float64) @ feeds["input_1"].astype(np.float64)).astype(np.float32)]
+
+
+def conv_float8(case, feeds):
+    """onnx's own Conv of the values."""
+    from onnx.reference.ops.op_conv import Conv
+    values = (feeds[name].astype(np.float32) for name in ("input_0", "input_1"))
+    return [Conv.eval(*values, **case["attributes"])]
+
+
 REFERENCES = {"RandomNormal": random_numbers, "RandomUniform": random_numbers, "RandomNormalLike": random_numbers,
               "RandomUniformLike": random_numbers, "Bernoulli": bernoulli, "Multinomial": multinomial,
               "Dropout": dropout, "MersenneRound": mersenne_round, "KeyPlace": key_place, "TreeLeaves": tree_leaves,
               "MaskedSoftmax": masked_softmax, "PackedMatMul": packed_product,
+              "MatMulFloat8": matmul_float8, "ConvFloat8": conv_float8,
               "Require": lambda case, feeds: [feeds["input_0"]],
               "Seed": lambda case, feeds: [np.array(0, np.int64)]}

@@ -202,7 +202,7 @@ void KernelWriter::compute_pieces(const PieceMap& pieces) {
     const bool is_byte = value->type == DType::kInt8 || value->type == DType::kUint8;
     if (width(i) != 8) code_.line("pairs{}[p].at[e] = {};", i, expressions_.value(value));
     if (width(i) == 8 && is_byte) code_.line("words{}[p][e] = {};", i, expressions_.byte_word(value));
-    if (width(i) == 8 && !is_byte) code_.line("words{}[p][e] = (u32){};", i, expressions_.value(value));
+    if (width(i) == 8 && !is_byte) code_.line("words{}[p][e] = bit_cast<u8>({});", i, expressions_.value(value));
   }
   expressions_.set_fragment_position("", "");
   expressions_.leave();

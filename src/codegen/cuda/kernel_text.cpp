@@ -21,6 +21,10 @@ std::string type_name(DType type) {
     case DType::kFloat32:
     case DType::kFloat64:
       return std::string(name_of(type));
+    case DType::kFloat8E4M3FN:
+      return "e4m3";
+    case DType::kFloat8E5M2:
+      return "e5m2";
     case DType::kString:
       return "u64";
     default:

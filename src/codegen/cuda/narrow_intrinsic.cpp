@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spellings for kernels all of whose results are rounded to floats of 16 bits or to integers of 8. Each is within 2^-17
+// Spellings for kernels all of whose results are rounded to floats of 16 or 8 bits or to integers of 8. Each is within 2^-17
 // of the value that it stands for, the rounding of an f16 being 2^-12; the full accuracy of f32 would cost several
 // times as many instructions, which is more than fit between the loads and stores of so few bytes. Integers of 8 bits
 // are exact where sums, products and quotients make them: only functions that are approximated anyhow are cheaper.
@@ -183,7 +183,8 @@ NarrowResults narrow_results(const tile::Program& program) {
   for (const tile::Buffer& buffer : program.buffers) {
     if (buffer.scope != tile::Scope::kGlobal || !buffer.written) continue;
     const bool is_byte = buffer.type == DType::kInt8 || buffer.type == DType::kUint8;
-    if (!is_byte && buffer.type != DType::kFloat16 && buffer.type != DType::kBFloat16) return NarrowResults::kNone;
+    const bool is_float8 = is_float(buffer.type) && bit_width(buffer.type) == 8;
+    if (!is_byte && !is_float8 && !is_half(buffer.type)) return NarrowResults::kNone;
     if (is_byte || results == NarrowResults::kNone) results = is_byte ? NarrowResults::kBytes : NarrowResults::kHalves;
   }
   return results == NarrowResults::kNone || Jumps(program, results).found() ? NarrowResults::kNone : results;

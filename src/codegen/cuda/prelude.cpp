@@ -11,6 +11,8 @@ typedef int i32; typedef unsigned int u32; typedef long long i64; typedef unsign
 typedef float f32; typedef double f64;
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
+struct e4m3 { u8 bits; };
+struct e5m2 { u8 bits; };
 #define GRAFT_DEVICE static __device__ __forceinline__
 
 // Kernels come to the multiprocessors while those before them end; what those wrote is there from here on.
@@ -45,6 +47,21 @@ GRAFT_DEVICE u16 f16_bits(f32 x) { u16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r)
 GRAFT_DEVICE f32 f16_value(u16 b) { f32 r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(b)); return r; }
 GRAFT_DEVICE u16 bf16_bits(f32 x) { u16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
 GRAFT_DEVICE f32 bf16_value(u16 b) { return __uint_as_float((u32)b << 16); }
+// Floats of 8 bits, which GPUs from sm_89 on convert two at a time: what is too large becomes the largest.
+template <class T> struct Float8;
+template <> struct Float8<e4m3> {
+  GRAFT_DEVICE u32 pair(f32 low, f32 high) {
+    u16 r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low)); return r;
+  }
+  GRAFT_DEVICE u32 halves(u16 pair) { u32 r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(pair)); return r; }
+};
+template <> struct Float8<e5m2> {
+  GRAFT_DEVICE u32 pair(f32 low, f32 high) {
+    u16 r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low)); return r;
+  }
+  GRAFT_DEVICE u32 halves(u16 pair) { u32 r; asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(r) : "h"(pair)); return r; }
+};
+template <class T> GRAFT_DEVICE f32 float8_value(T x) { return f16_value((u16)Float8<T>::halves(x.bits)); }
 
 template <class T> struct IsFloat { static constexpr bool value = false; };
 template <> struct IsFloat<f32> { static constexpr bool value = true; };
@@ -81,6 +98,32 @@ template <> struct Convert<f16, f16> { GRAFT_DEVICE f16 apply(f16 x) { return x;
 template <> struct Convert<bf16, bf16> { GRAFT_DEVICE bf16 apply(bf16 x) { return x; } };
 template <> struct Convert<f16, bf16> { GRAFT_DEVICE f16 apply(bf16 x) { return {f16_bits(bf16_value(x.bits))}; } };
 template <> struct Convert<bf16, f16> { GRAFT_DEVICE bf16 apply(f16 x) { return {bf16_bits(f16_value(x.bits))}; } };
+#define GRAFT_FLOAT8(T) \
+  template <> struct Convert<T, f32> { GRAFT_DEVICE T apply(f32 x) { return {(u8)Float8<T>::pair(x, 0)}; } }; \
+  template <class To> struct Convert<To, T> { \
+    GRAFT_DEVICE To apply(T x) { return Convert<To, f32>::apply(float8_value(x)); } \
+  }; \
+  template <class From> struct Convert<T, From> { \
+    GRAFT_DEVICE T apply(From x) { return Convert<T, f32>::apply(odd_f32((f64)x)); } \
+  }; \
+  template <> struct Convert<bool, T> { GRAFT_DEVICE bool apply(T x) { return float8_value(x) != 0; } }; \
+  template <> struct Convert<f16, T> { GRAFT_DEVICE f16 apply(T x) { return {f16_bits(float8_value(x))}; } }; \
+  template <> struct Convert<bf16, T> { GRAFT_DEVICE bf16 apply(T x) { return {bf16_bits(float8_value(x))}; } }; \
+  template <> struct Convert<T, f16> { \
+    GRAFT_DEVICE T apply(f16 x) { return Convert<T, f32>::apply(f16_value(x.bits)); } \
+  }; \
+  template <> struct Convert<T, bf16> { \
+    GRAFT_DEVICE T apply(bf16 x) { return Convert<T, f32>::apply(bf16_value(x.bits)); } \
+  }; \
+  template <> struct Convert<T, T> { GRAFT_DEVICE T apply(T x) { return x; } };
+GRAFT_FLOAT8(e4m3) GRAFT_FLOAT8(e5m2)
+#undef GRAFT_FLOAT8
+template <> struct Convert<e4m3, e5m2> {
+  GRAFT_DEVICE e4m3 apply(e5m2 x) { return Convert<e4m3, f32>::apply(float8_value(x)); }
+};
+template <> struct Convert<e5m2, e4m3> {
+  GRAFT_DEVICE e5m2 apply(e4m3 x) { return Convert<e5m2, f32>::apply(float8_value(x)); }
+};
 template <class To, class From> GRAFT_DEVICE To convert(From x) { return Convert<To, From>::apply(x); }
 template <class To, class From> GRAFT_DEVICE To bit_cast(From x) {
   static_assert(sizeof(To) == sizeof(From), "bit_cast changes the width");

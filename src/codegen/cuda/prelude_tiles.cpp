@@ -249,7 +249,7 @@ template <class T> GRAFT_DEVICE void spread_in_quad(const Pack<T, 8>& row, Pack<
 GRAFT_DEVICE u32 join_bytes(const u32 (&pair)[2], const u32 (&next)[2]) {
   return __byte_perm(__byte_perm(pair[0], pair[1], 0x0040), __byte_perm(next[0], next[1], 0x0040), 0x5410);
 }
-template <class T> GRAFT_DEVICE T byte_at(u32 word, int i) { return (T)(u8)(word >> 8 * i); }
+template <class T> GRAFT_DEVICE T byte_at(u32 word, int i) { return bit_cast<T>((u8)(word >> 8 * i)); }
 // A byte of a word as a float: it becomes the lowest of 2^23's.
 template <class T> GRAFT_DEVICE f32 byte_float_at(u32 word, int i) {
   constexpr bool is_signed = Limits<T>::lowest < 0;
@@ -340,6 +340,22 @@ GRAFT_DEVICE void multiply_step(i32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, 
 GRAFT_DEVICE void multiply_step(i32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, u8, u8) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_step(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, e4m3, e4m3) {
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_step(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, e4m3, e5m2) {
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_step(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, e5m2, e4m3) {
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_step(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, e5m2, e5m2) {
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 // Zeroes the elements of a register, of which k is the first, that are not below `valid`.
 template <class T> GRAFT_DEVICE u32 keep_below(u32 elements, int k, int valid) {

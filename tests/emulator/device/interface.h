@@ -45,8 +45,8 @@ unsigned graft_ballot(unsigned mask, bool value);
 void graft_warp_barrier(unsigned mask);
 void graft_load_matrices(unsigned* const* registers, int count, bool transposed, unsigned row);
 
-enum graft_element { graft_f16, graft_bf16, graft_tf32, graft_s8, graft_u8 };
-/// D += A * B of 16 x 8 x K elements; K is 16, of tf32 8, of 8 bits 32. Sums of 8-bit elements are integers.
+enum graft_element { graft_f16, graft_bf16, graft_tf32, graft_s8, graft_u8, graft_e4m3, graft_e5m2 };
+/// D += A * B of 16 x 8 x K elements; K is 16, of tf32 8, of 8 bits 32. Sums of 8-bit integers are integers.
 void graft_multiply(graft_element a_type, graft_element b_type, void* const* d, const unsigned* const* a,
                     const unsigned* const* b);
 
@@ -63,7 +63,7 @@ void graft_copy_bytes(unsigned to, const void* from, unsigned bytes, unsigned ba
 struct graft_warpgroup_product {
   graft_element a_type, b_type;
   int columns, depth;
-  void* d;            ///< columns / 2 of this thread's: floats, of elements of 8 bits integers
+  void* d;            ///< columns / 2 of this thread's: floats, of integers integers
   unsigned a[4];      ///< its part of A where that is in registers
   bool a_in_registers;
   unsigned long long a_descriptor, b_descriptor;
@@ -76,6 +76,9 @@ void graft_warpgroup_wait(int pending);
 // --- conversions ---
 unsigned short graft_f16_bits(float value);
 float graft_f16_value(unsigned short bits);
+/// Of graft_e4m3 and graft_e5m2; what is too large becomes the largest.
+unsigned char graft_float8_bits(graft_element type, float value);
+float graft_float8_value(graft_element type, unsigned char bits);
 
 // --- what a unit of kernels exports: graft_kernel_NAME ---
 struct graft_parameters {

@@ -44,6 +44,18 @@ template <class T> inline T rounded_to(float x, float low, float high) {
 }
 inline void cvt_rni_sat_s8_f32(int& to, float x) { to = rounded_to<int>(x, -128.0f, 127.0f); }
 inline void cvt_rni_sat_u8_f32(int& to, float x) { to = rounded_to<int>(x, 0.0f, 255.0f); }
+inline void cvt_rn_satfinite_e4m3x2_f32(u16& to, float high, float low) {
+  to = (u16)(graft_float8_bits(graft_e4m3, high) << 8 | graft_float8_bits(graft_e4m3, low));
+}
+inline void cvt_rn_satfinite_e5m2x2_f32(u16& to, float high, float low) {
+  to = (u16)(graft_float8_bits(graft_e5m2, high) << 8 | graft_float8_bits(graft_e5m2, low));
+}
+inline u32 float8_halves(graft_element type, u16 pair) {
+  return (u32)graft_f16_bits(graft_float8_value(type, (unsigned char)(pair >> 8))) << 16 |
+         graft_f16_bits(graft_float8_value(type, (unsigned char)pair));
+}
+inline void cvt_rn_f16x2_e4m3x2(u32& to, u16 pair) { to = float8_halves(graft_e4m3, pair); }
+inline void cvt_rn_f16x2_e5m2x2(u32& to, u16 pair) { to = float8_halves(graft_e5m2, pair); }
 inline void cvt_rna_tf32_f32(u32& to, float x) {
   const u32 bits = __float_as_uint(x);
   to = fabsf(x) <= 3.4028235e38f ? (bits + 0x1000) & 0xffffe000u : bits;
@@ -162,6 +174,10 @@ GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_s8_s8_s32, graft_s8, graft_s8, int, 1
 GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_s8_u8_s32, graft_s8, graft_u8, int, 16, 8, 32)
 GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_u8_s8_s32, graft_u8, graft_s8, int, 16, 8, 32)
 GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_u8_u8_s32, graft_u8, graft_u8, int, 16, 8, 32)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_e4m3_e4m3_f32, graft_e4m3, graft_e4m3, float, 16, 8, 32)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_e4m3_e5m2_f32, graft_e4m3, graft_e5m2, float, 16, 8, 32)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_e5m2_e4m3_f32, graft_e5m2, graft_e4m3, float, 16, 8, 32)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_e5m2_e5m2_f32, graft_e5m2, graft_e5m2, float, 16, 8, 32)
 #undef GRAFT_PRODUCT
 
 // An error of the compiler where code is made for a call, as the assembler gives it; unused functions may stand there.
@@ -276,6 +292,21 @@ GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_s8_s8, graft_s8, graft_s8)
 GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_s8_u8, graft_s8, graft_u8)
 GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_u8_s8, graft_u8, graft_s8)
 GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_u8_u8, graft_u8, graft_u8)
+#undef GRAFT_PRODUCT
+// Floats of 8 bits: the same, with signs of the operands.
+#define GRAFT_PRODUCT(name, a_type, b_type) \
+  template <class S, int R> \
+  inline void name(S shape, List<float, R> d, u64 a, u64 b, bool accumulates, int a_scale, int b_scale) { \
+    static_assert(S::depth == 32, "a product of 32 bytes of each row"); \
+    if (a_scale != 1 || b_scale != 1) graft_fail("a product of negated operands: not emulated"); \
+    graft_warpgroup_product product = warpgroup_product(a_type, b_type, shape, d, b, accumulates); \
+    product.a_descriptor = a; \
+    graft_warpgroup_start(&product); \
+  }
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_e4m3_e4m3, graft_e4m3, graft_e4m3)
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_e4m3_e5m2, graft_e4m3, graft_e5m2)
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_e5m2_e4m3, graft_e5m2, graft_e4m3)
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_e5m2_e5m2, graft_e5m2, graft_e5m2)
 #undef GRAFT_PRODUCT
 #endif
 

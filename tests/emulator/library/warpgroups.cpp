@@ -99,8 +99,8 @@ void compute(const PendingProduct& product) {
     for (int i = 0; i < any.columns / 2; ++i) {
       const int row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
       float* own_sum = static_cast<float*>(own.d) + i;
-      if (any.a_type == graft_tf32) {
-        *own_sum = truncated_sum(own.accumulates ? *own_sum : 0, a[row], &b[0][column], kMostColumns, any.depth);
+      if (const int bits = kept_bits(any.a_type)) {
+        *own_sum = truncated_sum(bits, own.accumulates ? *own_sum : 0, a[row], &b[0][column], kMostColumns, any.depth);
       } else {
         add_product(any.a_type, own_sum, sums[row][column], own.accumulates);
       }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the lanes of a warp do together: exchanges, loads of matrices, products of fragments.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -128,10 +129,10 @@ void multiply(Warp& warp) {
     const auto& own = *static_cast<Product*>(warp.own[lane]);
     for (int e = 0; e < 4; ++e) {
       const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
-      const bool floats = element_bits(any.a_type) > 8;
+      const bool floats = !is_integer(any.a_type);
       float sum = floats ? *static_cast<float*>(own.d[e]) : 0;
-      if (any.a_type == graft_tf32) {
-        sum = truncated_sum(sum, a[row], b[column], 1, depth);
+      if (const int bits = kept_bits(any.a_type)) {
+        sum = truncated_sum(bits, sum, a[row], b[column], 1, depth);
       } else {
         for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
       }
@@ -146,14 +147,14 @@ float element_value(graft_element type, unsigned bits) {
   if (type == graft_f16) return graft_f16_value(static_cast<uint16_t>(bits));
   if (type == graft_s8) return static_cast<float>(static_cast<int8_t>(bits));
   if (type == graft_u8) return static_cast<float>(static_cast<uint8_t>(bits));
+  if (type == graft_e4m3 || type == graft_e5m2) return graft_float8_value(type, static_cast<uint8_t>(bits));
   bits = type == graft_bf16 ? bits << 16 : bits & 0xffffe000u;  // a unit reads 19 bits of a tf32
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-float truncated_sum(float sum, const float* a, const float* b, int stride, int count) {
-  constexpr int kBits = 24;
+float truncated_sum(int kept_bits, float sum, const float* a, const float* b, int stride, int count) {
   double terms[kMostDepth + 1] = {sum}, largest = std::fabs(static_cast<double>(sum));
   for (int i = 0; i < count; ++i) {
     terms[i + 1] = static_cast<double>(a[i]) * b[i * stride];
@@ -165,7 +166,7 @@ float truncated_sum(float sum, const float* a, const float* b, int stride, int c
     for (int i = 0; i <= count; ++i) total += terms[i];
     return static_cast<float>(total);
   }
-  const double step = std::ldexp(1.0, std::ilogb(largest) - kBits);
+  const double step = std::ldexp(1.0, std::ilogb(largest) - kept_bits);
   for (int i = 0; i <= count; ++i) total += std::trunc(terms[i] / step) * step;
   const auto near = static_cast<float>(total);
   const bool is_cut = std::fabs(static_cast<double>(near)) <= std::fabs(total) || !std::isfinite(near);
@@ -173,7 +174,7 @@ float truncated_sum(float sum, const float* a, const float* b, int stride, int c
 }
 
 void add_product(graft_element type, void* sum, float more, bool accumulates) {
-  if (element_bits(type) > 8) {
+  if (!is_integer(type)) {
     auto& value = *static_cast<float*>(sum);
     value = accumulates ? value + more : more;
     return;
@@ -230,4 +231,33 @@ float graft_f16_value(unsigned short bits) {
   _Float16 half;
   std::memcpy(&half, &bits, sizeof half);
   return static_cast<float>(half);
+}
+
+namespace {
+
+struct Float8 {
+  int mantissa, bias;
+  float largest;
+};
+Float8 float8(graft_element type) { return type == graft_e4m3 ? Float8{3, 7, 448} : Float8{2, 15, 57344}; }
+
+}  // namespace
+
+unsigned char graft_float8_bits(graft_element type, float value) {
+  const auto [mantissa, bias, largest] = float8(type);
+  if (value != value) return 0x7f;
+  const auto unit_of = [&](float x) { return std::max(x > 0 ? std::ilogb(x) : 1 - bias, 1 - bias) - mantissa; };
+  float size = std::fmin(std::fabs(value), largest);
+  size = std::fmin(std::ldexp(std::rint(std::ldexp(size, -unit_of(size))), unit_of(size)), largest);
+  const int unit = unit_of(size), steps = static_cast<int>(std::ldexp(size, -unit));
+  return static_cast<unsigned char>(((unit + mantissa + bias - 1) << mantissa) + steps + (std::signbit(value) ? 128 : 0));
+}
+
+float graft_float8_value(graft_element type, unsigned char bits) {
+  const auto [mantissa, bias, largest] = float8(type);
+  const int exponent = bits >> mantissa & (type == graft_e4m3 ? 15 : 31), fraction = bits & ((1 << mantissa) - 1);
+  const int steps = exponent == 0 ? fraction : fraction + (1 << mantissa);
+  float size = std::ldexp(static_cast<float>(steps), std::max(exponent, 1) - bias - mantissa);
+  if (size > largest) size = type == graft_e5m2 && fraction == 0 ? HUGE_VALF : NAN;
+  return bits & 128 ? -size : size;
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/dequantized.h"
+
+#include "passes/edit.h"
+
+namespace graft::passes {
+
+std::optional<Quantized> dequantized(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  bool transposed = false;
+  if (node && is_op(*node, {"Transpose"}) && integers(*node, "perm") == std::vector<int64_t>{1, 0}) {
+    transposed = true;
+    node = producer(graph, node->inputs[0]);
+  }
+  if (!node || !is_op(*node, {"DequantizeLinear"}) || integer(*node, "block_size", 0) != 0) return std::nullopt;
+  if (integer(*node, "output_dtype", 0) != 0) return std::nullopt;
+  if (graph.value(node->inputs[1]).type != DType::kFloat32) return std::nullopt;
+  Quantized found{node->inputs[0], node->inputs[1], input(*node, 2), integer(*node, "axis", 1), transposed};
+  const int rank = rank_of(graph, found.codes);
+  if (rank < 0) return std::nullopt;
+  if (found.axis < 0) found.axis += rank;
+  if (transposed) found.axis = 1 - found.axis;
+  return found;
+}
+
+int64_t count_of(const Graph& graph, ValueId value) {
+  const auto shape = constant_shape(graph, value);
+  if (!shape) return 0;
+  int64_t count = 1;
+  for (const int64_t extent : *shape) count *= extent;
+  return shape->size() <= 1 ? count : 0;
+}
+
+}  // namespace graft::passes

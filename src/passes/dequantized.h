@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands that a DequantizeLinear gives, as products of codes take them.
+#pragma once
+
+#include <optional>
+
+#include "graph/graph.h"
+
+namespace graft::passes {
+
+/// A tensor of codes: value = (codes - zero) * scale. Without a scale it is the codes themselves.
+struct Quantized {
+  ValueId codes = kNoValue, scale = kNoValue, zero = kNoValue;
+  int64_t axis = 0;         ///< of a scale or zero point that is a list
+  bool transposed = false;  ///< a matrix whose axes are to be exchanged
+};
+
+/// What a DequantizeLinear to f32, perhaps behind an exchange of a matrix's axes, reads; nothing where it has blocks.
+std::optional<Quantized> dequantized(const Graph& graph, ValueId value);
+
+/// The number of elements of a parameter, a scalar or a list; 0 where it is not known.
+int64_t count_of(const Graph& graph, ValueId value);
+
+}  // namespace graft::passes
