@@ -332,6 +332,23 @@ bool copies_early(const Contraction& contraction, const std::vector<bool>& const
   return outer.empty() || rounds <= kFewRounds;
 }
 
+/// Whether rows that follow each other lie further apart than elements of the axis that they go along, as those of a
+/// convolution with strides: they are no boxes of the tensor.
+bool steps_over_rows(const Contraction& contraction) {
+  bool steps = false;
+  for_each(contraction.a, [&](const Expr& node) {
+    if (node->kind != ExprKind::kLoad) return;
+    for (const Expr& index : node->args) {
+      const auto at = affine(index);
+      for (const Axis& axis : contraction.m) {
+        const Size step = at ? at->coefficient(axis.variable->variable) : Size(0);
+        steps |= !step.is(0) && !step.is(1);
+      }
+    }
+  });
+  return steps && contraction.m.size() > 1;
+}
+
 }  // namespace
 
 int64_t typical_extent(const std::vector<Axis>& axes, const Bindings& typical) {
@@ -363,6 +380,7 @@ void add_products(std::vector<tile::Schedule>& schedules, const Region& region, 
   }
   if (contraction.m.empty()) return;
   contraction.a = unwidened(contraction.a), contraction.b = unwidened(contraction.b);
+  sizes.is_window |= steps_over_rows(contraction);
   sizes.element_bytes = std::max(1, bit_width(contraction.b->type) / 8);
   const ContractUnit* unit = best_unit(target, contraction.a->type, contraction.b->type, sizes.sum);
   const auto columns = gathered_columns(region);
