@@ -13,8 +13,8 @@ from .errors import InvalidArgumentError
 from .quantizing import QuantizationReport, is_array
 
 INT8 = "int8"
-QUANTIZED = (INT8, "int4")
-# of the precisions int8 and int4, in every door
+QUANTIZED = (INT8, "fp8", "int4")
+# of these precisions, in every door
 CHOICES = ("activations", "block", "method", "max_error", "calibration_file", "calibration_iters")
 
 
@@ -31,7 +31,7 @@ class Int8:
         asked = asks_for_int8(self.options.get("precision", ""))
         for name in ("calibration", *CHOICES):
             if not asked and (name in options and options[name] is not None):
-                raise InvalidArgumentError(f"{name} is a choice of precision='int8' or 'int4': choose that, too")
+                raise InvalidArgumentError(f"{name} is a choice of precision='int8', 'fp8' or 'int4': choose that, too")
         for name in CHOICES:
             if self.options.get(name, 0) is None:
                 del self.options[name]
@@ -53,7 +53,7 @@ class Int8:
 
 
 def asks_for_int8(precision: Any) -> bool:
-    """Whether int8 or int4 is a precision, or one of several: a name, or a type of torch."""
+    """Whether int8, fp8 or int4 is a precision, or one of several: a name, or a type of torch."""
     several = precision if isinstance(precision, (set, frozenset)) else [precision]
     return any(str(each).removeprefix("torch.") in QUANTIZED for each in several)
 

@@ -17,7 +17,7 @@ from .engine import Engine
 from .errors import InvalidArgumentError
 
 Method = Literal["mse", "entropy", "percentile", "minmax"]
-Weights = Literal["int8", "int4"]
+Weights = Literal["int8", "fp8", "int4"]
 Activations = Literal["static", "dynamic", "float"]
 Rounding = Literal["auto", "nearest"]
 
@@ -27,7 +27,7 @@ class QuantizedLayer(NamedTuple):
 
     node: str
     operator: str
-    precision: str  #: "int8", "int4", or the type of what is not quantised: "fp32", "bf16", "fp16"
+    precision: str  #: "int8", "fp8", "int4", or the type of what is not quantised: "fp32", "bf16", "fp16"
     #: signal to noise of its rounded input (if activations are static) and weights; None: nothing differs, or fp32
     noise_db: float | None
     reason: str  #: why it stays fp32; empty for others
@@ -81,7 +81,7 @@ class QuantizationReport:
         #: signal to noise of all outputs together; NaN without samples
         self.noise_db: float = unknown if facts["noise_db"] is None else facts["noise_db"]
         self.samples: int = facts["samples"]
-        self.weights: str = facts["weights"]  #: "int8" or "int4"
+        self.weights: str = facts["weights"]  #: "int8", "fp8" or "int4"
         self.activations: str = facts["activations"]  #: "static", "dynamic" or "float"
         #: what the metric gave for the quantised network, and for the model in fp32
         self.metric: float | None = facts["metric"] and facts["metric"]["quantized"]
@@ -89,7 +89,7 @@ class QuantizationReport:
         self.floats: str = facts["floats"]  #: the type of what is not quantised, in the plan
         #: the networks that were measured, fp32 first; empty without a bound and `per_layer`
         self.curve = [CurvePoint(**point) for point in facts["curve"]]
-        #: "int8" or "int4", or, with precision="auto", what was chosen
+        #: "int8", "fp8" or "int4", or, with precision="auto", what was chosen
         self.precision: str = facts["precision"]
         #: the precisions that precision="auto" tried, fp32 first
         self.tried = [TriedPrecision(**row) for row in facts["tried"]]
@@ -182,13 +182,14 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     precision  "auto": the fastest of fp32, the lower floats that the device has, and int8, within `max_error` (or
                `max_drop`), by measured times; `report.tried` has them all. Without data, the error is that of random
                inputs. If floats are chosen, `model` is the model itself
-    weights    "int8", with a scale for each result, or "int4", with a scale for each block of a column
+    weights    "int8", with a scale for each result; "fp8" (e4m3), with a power of two as the scale of each result and of
+               each activation, for NVIDIA GPUs from sm_89 on; or "int4", with a scale for each block of a column
     activations
                "static": of 8 bits, by the ranges of samples; "dynamic": of 8 bits, each row by its own range in each
-               run; "float": only weights are quantised. None: "static" for int8, "float" for int4
+               run; "float": only weights are quantised. None: "static" for int8 and fp8, "float" for int4
     block      of int4: how many weights of a column share a scale: 16, 32 (default), 64, 128 or 256
     method     method for ranges: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
-               "mse"
+               "mse", of fp8 "minmax"
     max_error  largest allowed difference from fp32, as a share of an output's range: 0.02. The result is the fastest
                quantised network within the bound, of those in `curve`. Layers that stay floats are fp32
                in `model`; in `engine` and `plan` they may be bf16 or fp16, if the machine multiplies these faster
@@ -217,8 +218,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     written = None if output is None else output_path(output)
     samples = None if data is None else Samples(data, arguments.whole("batches", batches))
     if precision not in (None, "auto"):
-        raise InvalidArgumentError(f"precision is {precision!r}: give 'auto' or None; weights='int8' or 'int4' says "
-                                   "what is quantised")
+        raise InvalidArgumentError(f"precision is {precision!r}: give 'auto' or None; weights='int8', 'fp8' or 'int4' "
+                                   "says what is quantised")
     choices = choices_of(dims, shapes, device, precision or "fp32", tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]
     choices.append(("weights", arguments.text("weights", str(weights))))

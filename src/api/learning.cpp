@@ -81,7 +81,7 @@ Int8Choices take_int8(const graft_option* options, size_t count, std::vector<gra
     }
   }
   GRAFT_USER_CHECK(!first || chosen.asked, kInvalidArgument,
-                   "it is a choice of the precisions int8, int4 and auto: choose one of them, too",
+                   "it is a choice of the precisions int8, fp8, int4 and auto: choose one of them, too",
                    first);
   return chosen;
 }

@@ -27,9 +27,9 @@ double mean_square(const Histogram& histogram) {
 }
 
 /// A range with the noise that 8 bits of it add.
-CalibratedTensor calibrated(const Histogram& histogram, const quantize::Range& range) {
+CalibratedTensor calibrated(const Histogram& histogram, const quantize::Range& range, quantize::Codes codes) {
   const double signal = mean_square(histogram);
-  return {range, signal > 0 ? mean_square_error(histogram, quantize::affine_of(range)) / signal : 0};
+  return {range, signal > 0 ? mean_square_error(histogram, quantize::quantiser_of(range, codes)) / signal : 0};
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::map<std::string, std::vector<float>, std::less<>> Calibrator::magnitudes() 
   return found;
 }
 
-CalibratedTensors Calibrator::ranges(quantize::Method method, const quantize::Calibration* known,
+CalibratedTensors Calibrator::ranges(quantize::Method method, quantize::Codes codes, const quantize::Calibration* known,
                                      const std::string& where) const {
   CalibratedTensors ranges;
   for (const Watched& each : watched_) {  // in the order of the network: the first is the cause
@@ -102,7 +102,8 @@ CalibratedTensors Calibrator::ranges(quantize::Method method, const quantize::Ca
                      where);
     const auto given = known ? known->tensors.find(each.name) : CalibratedTensors::const_iterator();
     const bool is_known = known && given != known->tensors.end();
-    ranges[each.name] = calibrated(histogram, is_known ? given->second.range : choose_range(histogram, method));
+    ranges[each.name] =
+        calibrated(histogram, is_known ? given->second.range : choose_range(histogram, method), codes);
   }
   return ranges;
 }

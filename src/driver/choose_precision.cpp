@@ -132,7 +132,7 @@ class Choosing {
   void try_int8() {
     attempt("int8", [&](TriedPrecision& row) {
       QuantiseOptions choices = choices_;
-      choices.automatic = false, choices.bits = 8, choices.metric_of_f32 = metric_of_f32_;
+      choices.automatic = false, choices.codes = quantize::Codes::kInt8, choices.metric_of_f32 = metric_of_f32_;
       choices.has_random_inputs = !has_samples_;
       choices.low_floats = fast_floats(options_);
       choices.search_limit = std::max(choices_.search_limit - watch_.seconds(), 0.0);

@@ -195,7 +195,7 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else if (choice.key == "tune") {
     options.tuning = static_cast<Tuning>(choose(choice, {"off", "fast", "full"}));
   } else if (choice.key == "precision") {
-    if (quantize::parse_weights(choice.value)) {
+    if (quantize::parse_codes(choice.value)) {
       reject(choice, "one of fp32, tf32, fp16, bf16 here: `graft compile`, `graft convert MODEL --precision int8 "
                      "--calibrate SAMPLES -o Q.onnx`, graft_quantize in C and graft.quantize in Python quantise");
     }

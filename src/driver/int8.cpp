@@ -134,9 +134,9 @@ bool is_nothing_to_quantise(const Graph& imported, const QuantiseOptions& choice
 }  // namespace
 
 bool set_choice(Int8Choices& choices, OptionText choice) {
-  const std::optional<int> bits = choice.key == "precision" ? quantize::parse_weights(choice.value) : std::nullopt;
-  if (bits) {
-    choices.asked = true, choices.quantise.bits = *bits;
+  const auto codes = choice.key == "precision" ? quantize::parse_codes(choice.value) : std::nullopt;
+  if (codes) {
+    choices.asked = true, choices.quantise.codes = *codes;
   } else if (choice.key == "precision" && choice.value == kAutomatic) {
     choices.asked = choices.quantise.automatic = true;
   } else if (choice.key == "calibration-iters") {
@@ -192,12 +192,12 @@ QuantisedModel LearningNetwork::quantise(const CompileOptions& options) const {
                    "nothing has run yet, so that nothing is known of its activations: run it on samples before",
                    "the calibration");
   QuantiseOptions choices = choices_;
-  const quantize::Method method = choices.method.value_or(quantize::Method::kMse);
+  const quantize::Method method = choices.method.value_or(choices.usual_method());
   choices.learned = quantize::Calibration{.method = method,
                                           .samples = count_.samples,
                                           .network = network_,
                                           .data = fmt::format("{:016x}", count_.hash),
-                                          .tensors = calibrator_->ranges(method, nullptr, "the samples")};
+                                          .tensors = calibrator_->ranges(method, choices_.codes, nullptr, "the samples")};
   const auto batch = [this](size_t index) -> std::optional<std::vector<TensorData>> {
     if (index >= kept_.size()) return std::nullopt;
     return kept_[index];

@@ -17,13 +17,13 @@ namespace graft {
 
 /// What was chosen beside `precision=int8`.
 struct Int8Choices {
-  bool asked = false;  ///< `precision` is int8, int4 or auto; the others are choices of it
+  bool asked = false;  ///< `precision` is int8, fp8, int4 or auto; the others are choices of it
   QuantiseOptions quantise;
   /// Runs after which a network that learns becomes one of 8 bits by itself; 0: when it is told to; nothing: it does
   /// not learn.
   std::optional<int64_t> learned_runs;
 };
-/// Takes `precision` where it is int8, int4 or auto, `calibration-iters`, and the choices of quantise_model; false for
+/// Takes `precision` where it is int8, fp8, int4 or auto, `calibration-iters`, and the choices of quantise_model; false for
 /// all others. Throws invalid_argument naming the key, the value and what is allowed.
 bool set_choice(Int8Choices& choices, OptionText choice);
 

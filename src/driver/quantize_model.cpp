@@ -45,7 +45,7 @@ void check_any(const Places& places, const quantize::Format& format) {
   }
   std::string reasons;
   for (const Kept& kept : places.kept) reasons += fmt::format("\n  {} ({}): {}", kept.node, kept.op, kept.reason);
-  const std::string_view asked = weights_name(format);
+  const std::string_view asked = name_of(format.codes);
   throw Error(ErrorKind::kUnsupported,
               places.kept.empty()
                   ? fmt::format("{} was asked for, but the network has no Conv, MatMul or Gemm, which is what is "
@@ -143,9 +143,11 @@ class Search {
     measure_f32();
     if (choices_.is_static()) {
       finder_.find(places_);
-      for (const auto& [name, tensor] : finder_.ranges()) quantisers_[name] = quantize::affine_of(tensor.range);
+      for (const auto& [name, tensor] : finder_.ranges()) {
+        quantisers_[name] = quantize::quantiser_of(tensor.range, format_.codes);
+      }
     }
-    if (format_.bits == 4 && data_ && choices_.rounds_by_samples.value_or(true)) {
+    if (format_.codes == quantize::Codes::kInt4 && data_ && choices_.rounds_by_samples.value_or(true)) {
       rounded_ = round_weights(graph_, places_, format_, data_, form_, options_);
     }
     all_ = try_with({});
@@ -234,7 +236,7 @@ class Search {
     if (data_) measure_error(report, *made.network);
     if (!choices_.metric) return made;
     report.metric_of_f32 = metric_of_f32_;
-    report.metric = ask_metric(choices_, *made.network, fmt::format("in {}", weights_name(format_)), options_);
+    report.metric = ask_metric(choices_, *made.network, fmt::format("in {}", name_of(format_.codes)), options_);
     return made;
   }
 
@@ -374,7 +376,7 @@ class Search {
   /// Why layers stay in floats.
   LeftOut reasons_of(const std::vector<bool>& kept, const std::vector<LayerCost>& costs) const {
     LeftOut reasons;
-    const std::string_view name = weights_name(format_);
+    const std::string_view name = name_of(format_.codes);
     for (size_t n = 0; n < kept.size(); ++n) {
       if (!kept[n]) continue;
       std::string& reason = reasons[layers_.names[n]];
@@ -460,7 +462,7 @@ class Search {
                 fmt::format("no network with a layer of {0} {1}: the best that was found has {2}, with {3} of {4} "
                             "layers of {0}, in {5:.3g} ms (fp32: {6:.3g} ms); allow more, or compile with --precision "
                             "bf16",
-                            weights_name(format_), wanted, found, best.count_quantised(), best.layers.size(),
+                            name_of(format_.codes), wanted, found, best.count_quantised(), best.layers.size(),
                             trials[nearest].milliseconds, f32_times_.milliseconds),
                 choices_.max_drop ? "max-drop" : "max-error");
   }
@@ -534,7 +536,7 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   if (!recorded.scales.empty()) quantize::smooth(graph, recorded.scales, choices.calibration_file);
   Search plain(graph, data, choices, options, network, recorded);
   plain.prepare();
-  const bool is_wanted = choices.smooths.value_or(true) && choices.bits == 8 && recorded.scales.empty() &&
+  const bool is_wanted = choices.smooths.value_or(true) && choices.codes == quantize::Codes::kInt8 && recorded.scales.empty() &&
                          choices.format().activations != quantize::Activations::kFloat;
   const bool may_smooth = is_wanted && data && !choices.has_random_inputs && !choices.learned;
   const Smoothed found{may_smooth ? plain.smoothing() : quantize::Smoothing(), false};

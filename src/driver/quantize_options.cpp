@@ -34,8 +34,8 @@ int64_t block_of(OptionText choice) {
 }  // namespace
 
 quantize::Format QuantiseOptions::format() const {
-  const auto usual = bits == 8 ? quantize::Activations::kStatic : quantize::Activations::kFloat;
-  quantize::Format format{.activations = activations.value_or(usual), .bits = bits};
+  const auto usual = codes == quantize::Codes::kInt4 ? quantize::Activations::kFloat : quantize::Activations::kStatic;
+  quantize::Format format{.activations = activations.value_or(usual), .codes = codes};
   if (block) format.block = *block;
   return format;
 }
@@ -44,9 +44,9 @@ bool set_choice(QuantiseOptions& choices, OptionText choice) {
   if (choice.key == "precision" && choice.value == kAutomatic) {
     choices.automatic = true;
   } else if (choice.key == "weights") {
-    const std::optional<int> bits = quantize::parse_weights(choice.value);
-    GRAFT_USER_CHECK(bits, kInvalidArgument, fmt::format("'{}' is not int8 or int4", choice.value), "weights");
-    choices.bits = *bits;
+    const std::optional<quantize::Codes> codes = quantize::parse_codes(choice.value);
+    GRAFT_USER_CHECK(codes, kInvalidArgument, fmt::format("'{}' is not int8, fp8 or int4", choice.value), "weights");
+    choices.codes = *codes;
   } else if (choice.key == "activations") {
     choices.activations = quantize::parse_activations(choice.value);
     GRAFT_USER_CHECK(choices.activations, kInvalidArgument,
@@ -89,16 +89,20 @@ void check_choices(const QuantiseOptions& choices, bool has_samples) {
   GRAFT_USER_CHECK(!choices.automatic || choices.max_error || choices.max_drop, kInvalidArgument,
                    "precision auto takes the fastest network within a bound: give one, the largest difference from "
                    "fp32 as a share of an output's range (0.01)", "max-error");
-  GRAFT_USER_CHECK(!choices.automatic || choices.bits == 8, kInvalidArgument,
-                   "precision auto chooses among floats and int8; int4 is to be asked for", "weights");
-  GRAFT_USER_CHECK(format.bits == 8 || format.activations == quantize::Activations::kFloat, kUnsupported,
+  const bool is_int8 = format.codes == quantize::Codes::kInt8, is_int4 = format.codes == quantize::Codes::kInt4;
+  GRAFT_USER_CHECK(!choices.automatic || is_int8, kInvalidArgument,
+                   fmt::format("precision auto chooses among floats and int8; {} is to be asked for",
+                               name_of(format.codes)), "weights");
+  GRAFT_USER_CHECK(!is_int4 || format.activations == quantize::Activations::kFloat, kUnsupported,
                    fmt::format("{} with weights of 4 bits: their products take floats", activations), "activations");
-  GRAFT_USER_CHECK(!choices.block || format.bits == 4, kInvalidArgument,
+  GRAFT_USER_CHECK(is_int8 || format.activations != quantize::Activations::kDynamic, kUnsupported,
+                   "dynamic with fp8: rows with a scale of their own are integers, with int8", "activations");
+  GRAFT_USER_CHECK(!choices.block || is_int4, kInvalidArgument,
                    "blocks are of 4 bits; weights of 8 bits have a scale for each result", "block");
-  GRAFT_USER_CHECK(!choices.smooths || format.bits == 8, kInvalidArgument,
-                   "it moves outliers of activations that become 8 bits; beside weights of 4 bits they are floats",
-                   "smooth");
-  GRAFT_USER_CHECK(!choices.rounds_by_samples || format.bits == 4, kInvalidArgument,
+  GRAFT_USER_CHECK(!choices.smooths || is_int8, kInvalidArgument,
+                   fmt::format("it moves outliers of activations that become integers of 8 bits; with {} they are "
+                               "floats", name_of(format.codes)), "smooth");
+  GRAFT_USER_CHECK(!choices.rounds_by_samples || is_int4, kInvalidArgument,
                    "it is for weights of 4 bits; those of 8 bits take the nearest codes", "rounding");
   GRAFT_USER_CHECK(choices.is_static() || !choices.method, kInvalidArgument,
                    fmt::format("it chooses ranges of static activations, and they are {}", activations), "method");

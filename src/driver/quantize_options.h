@@ -21,10 +21,11 @@ inline constexpr std::string_view kAutomatic = "auto";
 
 struct QuantiseOptions {
   bool automatic = false;                              ///< the fastest precision within a bound (choose_precision)
-  int bits = 8;                                        ///< of weights: 8 or 4
+  quantize::Codes codes = quantize::Codes::kInt8;
   std::optional<quantize::Activations> activations;    ///< nothing: static with weights of 8 bits, else floats
   std::optional<int64_t> block;                        ///< of 4 bits: elements of the reduced axis with one scale
-  std::optional<quantize::Method> method;  ///< how ranges are chosen; nothing: as in the calibration file, else kMse
+  /// How ranges are chosen; nothing: as in the calibration file, else kMse, of floats of 8 bits kMinMax.
+  std::optional<quantize::Method> method;
   /// Of ranges, or empty. One that is there is read instead of running the samples, and refused where it was made by
   /// another method or for another network; else it is made of the samples (write_calibration). A calibration cache of
   /// TensorRT is read, too: ranges of tensors that it lacks come from the samples; without samples, their layers stay
@@ -53,6 +54,9 @@ struct QuantiseOptions {
   std::optional<Precision> low_floats = {};
 
   quantize::Format format() const;
+  quantize::Method usual_method() const {
+    return codes == quantize::Codes::kFloat8 ? quantize::Method::kMinMax : quantize::Method::kMse;
+  }
   /// Whether samples or a calibration file are needed.
   bool is_static() const { return format().activations == quantize::Activations::kStatic; }
 };

@@ -50,7 +50,7 @@ RangeFinder::RangeFinder(const Graph& graph, const SampleForm& form, const Calib
       has_samples_(data && !choices.has_random_inputs),
       choices_(choices),
       options_(options),
-      method_(choices.method.value_or(quantize::Method::kMse)),
+      method_(choices.method.value_or(choices.usual_method())),
       network_(std::move(network)),
       smoothed_(std::move(smoothed)) {}
 
@@ -134,7 +134,7 @@ void RangeFinder::calibrate(const Places& places) {
   const SampleCount count =
       for_each_run(data_, form_, options_, "calibrating",
                    [&](const std::vector<TensorData>& inputs) { calibrator.run(inputs); });
-  ranges_ = calibrator.ranges(method_, known_ ? &*known_ : nullptr, data_.where);
+  ranges_ = calibrator.ranges(method_, choices_.codes, known_ ? &*known_ : nullptr, data_.where);
   magnitudes_ = calibrator.magnitudes();
   for (const auto& [name, tensor] : ranges_) {
     if (use_ && known_ && !known_->tensors.contains(name)) use_->missing.push_back(name);

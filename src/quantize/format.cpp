@@ -8,6 +8,7 @@ namespace graft::quantize {
 namespace {
 
 constexpr std::string_view kNames[] = {"static", "dynamic", "float"};
+constexpr std::string_view kCodes[] = {"int8", "fp8", "int4"};
 
 }  // namespace
 
@@ -19,13 +20,12 @@ std::optional<Activations> parse_activations(std::string_view name) {
   return static_cast<Activations>(found - std::begin(kNames));
 }
 
-std::string_view weights_name(const Format& format) { return format.bits == 4 ? "int4" : "int8"; }
+std::string_view name_of(Codes codes) { return kCodes[static_cast<size_t>(codes)]; }
 
-std::optional<int> parse_weights(std::string_view name) {
-  for (const int bits : {8, 4}) {
-    if (name == weights_name({.bits = bits})) return bits;
-  }
-  return std::nullopt;
+std::optional<Codes> parse_codes(std::string_view name) {
+  const auto found = std::find(std::begin(kCodes), std::end(kCodes), name);
+  if (found == std::end(kCodes)) return std::nullopt;
+  return static_cast<Codes>(found - std::begin(kCodes));
 }
 
 }  // namespace graft::quantize

@@ -17,16 +17,21 @@ enum class Activations : uint8_t {
 std::string_view name_of(Activations activations);
 std::optional<Activations> parse_activations(std::string_view name);
 
+/// What weights become.
+enum class Codes : uint8_t {
+  kInt8,    ///< s8 with a scale for each result; static activations are u8
+  kFloat8,  ///< f8e4m3fn with a scale for each result, a power of two; static activations, too. None are dynamic
+  kInt4,    ///< s4 with a scale for each block of the reduced axis; activations stay floats
+};
+
 struct Format {
   Activations activations = Activations::kStatic;
-  /// Of weights: 8, with a scale for each result, or 4, with a scale for each block of the reduced axis. 4 bits go with
-  /// activations that stay floats.
-  int bits = 8;
-  int64_t block = 32;  ///< elements of the reduced axis that share a scale; of 4 bits
+  Codes codes = Codes::kInt8;
+  int64_t block = 32;  ///< elements of the reduced axis that share a scale; of kInt4
 };
-/// `int8`, `int4`: the type of the weights, which is also the name of the precision.
-std::string_view weights_name(const Format& format);
-/// The bits of weights of that name: 8 or 4; nothing for other names.
-std::optional<int> parse_weights(std::string_view name);
+/// `int8`, `fp8`, `int4`: the name of the precision, too.
+std::string_view name_of(Codes codes);
+/// The codes of that name; nothing for other names.
+std::optional<Codes> parse_codes(std::string_view name);
 
 }  // namespace graft::quantize

@@ -88,10 +88,11 @@ class Inserting {
     const std::optional<Shape> shape = graph_.value(value).shape;
     const ValueId scale = graph_.add_constant(
         name + "/scale", TensorData::from_values<float>(DType::kFloat32, {}, {quantiser.scale}));
-    const ValueId zero = graph_.add_constant(
-        name + "/zero_point", TensorData::from_values<int>(DType::kUint8, {}, {quantiser.zero}));
+    TensorData none = TensorData::zeros(quantiser.type, {});
+    if (quantiser.zero != 0) none.write_integer(0, quantiser.zero);
+    const ValueId zero = graph_.add_constant(name + "/zero_point", std::move(none));
     const ValueId codes =
-        append(name + "/QuantizeLinear", "QuantizeLinear", {value, scale, zero}, DType::kUint8, shape);
+        append(name + "/QuantizeLinear", "QuantizeLinear", {value, scale, zero}, quantiser.type, shape);
     const ValueId read =
         append(name + "/DequantizeLinear", "DequantizeLinear", {codes, scale, zero}, DType::kFloat32, shape);
     return dequantised_[value] = read;
@@ -109,6 +110,13 @@ class Inserting {
                   {{"axis", axis}});
   }
 
+  /// In codes of 8 bits.
+  QuantisedWeights weights_of(const TensorData& weights, int64_t axis, std::span<const float> bias = {},
+                              double activation_scale = 0) const {
+    if (format_.codes == Codes::kFloat8) return float8_weights(weights, axis);
+    return quantise_weights(weights, axis, bias, activation_scale);
+  }
+
   void quantise_constants(int index) {
     const Node node = graph_.nodes[static_cast<size_t>(index)];
     const TensorData weights = *graph_.value(node.inputs[1]).constant;
@@ -116,10 +124,10 @@ class Inserting {
     const double scale = quantiser_of(node.inputs[0]).scale;
     const ValueId bias_value = passes::input(node, 2);
     const TensorData* bias = passes::constant_of(graph_, bias_value);
-    const bool takes_bias = bias && bias->type() == DType::kFloat32 && bias->element_count() == results &&
+    const bool takes_bias = format_.codes == Codes::kInt8 && bias && bias->type() == DType::kFloat32 && bias->element_count() == results &&
                             bias->shape().size() == 1;
     QuantisedWeights made =
-        quantise_weights(weights, axis, takes_bias ? bias->as<float>() : std::span<const float>(), scale);
+        weights_of(weights, axis, takes_bias ? bias->as<float>() : std::span<const float>(), scale);
     noise_[node.name] = made.noise;
     if (takes_bias) {
       TensorData codes = TensorData::zeros(DType::kInt32, {results});
@@ -157,8 +165,8 @@ class Inserting {
   /// DQ(codes) of a matrix, with a scale for each result or each block of one.
   Decoded decoded(const std::string& name, ValueId of_weights, int64_t results) {
     const TensorData weights = *graph_.value(of_weights).constant;
-    if (format_.bits == 8) {
-      QuantisedWeights made = quantise_weights(weights, results, {}, 0);
+    if (format_.codes != Codes::kInt4) {
+      QuantisedWeights made = weights_of(weights, results);
       return {dequantise(name, std::move(made.codes), std::move(made.scales), results), made.noise};
     }
     const auto rounded = rounded_.find({of_weights, results});
@@ -268,6 +276,28 @@ QuantisedWeights quantise_weights(const TensorData& weights, int64_t axis, std::
     const float scale = scales[columns.of(i)];
     const double code = std::clamp(std::nearbyint(static_cast<double>(values[i]) / scale), -kLastCode, kLastCode);
     codes[i] = static_cast<int8_t>(code);
+    const double error = code * scale - values[i];
+    signal += static_cast<double>(values[i]) * values[i], noise += error * error;
+  }
+  made.noise = signal > 0 ? noise / signal : 0;
+  return made;
+}
+
+QuantisedWeights float8_weights(const TensorData& weights, int64_t axis) {
+  const Columns columns(weights, axis);
+  const std::span<const float> values = weights.as<float>();
+  std::vector<double> largest(static_cast<size_t>(columns.count), 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    largest[columns.of(i)] = std::max<double>(largest[columns.of(i)], std::fabs(values[i]));
+  }
+  QuantisedWeights made{TensorData::zeros(DType::kFloat8E4M3FN, weights.shape()),
+                        TensorData::zeros(DType::kFloat32, {columns.count}), 0};
+  const std::span<float> scales = made.scales.mutable_as<float>();
+  for (size_t n = 0; n < largest.size(); ++n) scales[n] = float8_scale(largest[n]);
+  double signal = 0, noise = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double scale = scales[columns.of(i)], code = nearest_float8(values[i] / scale);
+    made.codes.write_double(static_cast<int64_t>(i), code);
     const double error = code * scale - values[i];
     signal += static_cast<double>(values[i]) * values[i], noise += error * error;
   }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/convert.h"
+
 namespace graft::quantize {
 namespace {
 
@@ -90,12 +92,12 @@ Range entropy(const Histogram& histogram) {
 Range least_squares(const Histogram& histogram) {
   constexpr int kSteps = 64;
   Range best{histogram.low(), histogram.high()};
-  double least = mean_square_error(histogram, affine_of(best));
+  double least = mean_square_error(histogram, quantiser_of(best));
   const auto search = [&](const Range& from, bool low, bool high) {
     for (int step = 1; step < kSteps; ++step) {
       const double share = static_cast<double>(step) / kSteps;
       const Range tried{low ? from.low * share : from.low, high ? from.high * share : from.high};
-      const double error = mean_square_error(histogram, affine_of(tried));
+      const double error = mean_square_error(histogram, quantiser_of(tried));
       if (error < least) least = error, best = tried;
     }
   };
@@ -126,8 +128,22 @@ Range choose_range(const Histogram& histogram, Method method) {
   return {histogram.low(), histogram.high()};
 }
 
-Affine affine_of(const Range& range) {
+float float8_scale(double largest) {
+  constexpr double kLargest = 448;
+  if (!(largest > 0)) return 1;
+  const int exponent = std::clamp(static_cast<int>(std::ceil(std::log2(largest / kLargest))), -100, 100);
+  return std::ldexp(1.0F, exponent);
+}
+
+double nearest_float8(double value) {
+  return decode_float(DType::kFloat8E4M3FN, encode_float(DType::kFloat8E4M3FN, value));
+}
+
+Affine quantiser_of(const Range& range, Codes codes) {
   constexpr double kLastCode = 255;
+  if (codes == Codes::kFloat8) {
+    return {float8_scale(std::max(-range.low, range.high)), 0, DType::kFloat8E4M3FN};
+  }
   const auto scale = static_cast<float>((range.high - range.low) / kLastCode);
   if (!(scale >= std::numeric_limits<float>::min())) return {};
   return {scale, static_cast<int>(std::clamp(std::nearbyint(-range.low / scale), 0.0, kLastCode))};
@@ -140,7 +156,9 @@ double mean_square_error(const Histogram& histogram, const Affine& quantiser) {
     const int64_t count = histogram.bins()[i];
     if (count == 0) continue;
     const double value = histogram.centre(i);
-    const double code = std::clamp(std::nearbyint(value / quantiser.scale) + quantiser.zero, 0.0, 255.0);
+    const double code = quantiser.type == DType::kUint8
+                            ? std::clamp(std::nearbyint(value / quantiser.scale) + quantiser.zero, 0.0, 255.0)
+                            : nearest_float8(value / quantiser.scale);
     const double error = (code - quantiser.zero) * quantiser.scale - value;
     sum += static_cast<double>(count) * error * error;
   }

@@ -5,6 +5,9 @@
 #include <optional>
 #include <string_view>
 
+#include "base/dtype.h"
+
+#include "quantize/format.h"
 #include "quantize/histogram.h"
 
 namespace graft::quantize {
@@ -29,13 +32,18 @@ struct Range {
 /// The range of a distribution. Deterministic; an empty one, or one of zeros alone, gives [0, 0].
 Range choose_range(const Histogram& histogram, Method method);
 
-/// An affine quantiser of u8: value = (code - zero) * scale.
+/// A quantiser: value = (code - zero) * scale, codes being u8, or f8e4m3fn with a power of two and no zero point.
 struct Affine {
   float scale = 1;
   int zero = 0;
+  DType type = DType::kUint8;
 };
-/// The quantiser whose codes cover the range; of [0, 0] it has scale 1.
-Affine affine_of(const Range& range);
+/// The quantiser whose codes cover the range; of [0, 0] it has scale 1. Of kInt4, which no activation has, that of kInt8.
+Affine quantiser_of(const Range& range, Codes codes = Codes::kInt8);
+/// The smallest power of two in which numbers up to `largest` are f8e4m3fn; 1 for 0.
+float float8_scale(double largest);
+/// The f8e4m3fn next to a number.
+double nearest_float8(double value);
 
 /// The mean square of what an affine quantiser changes in elements of this distribution, the middle of each bin
 /// standing for its elements.

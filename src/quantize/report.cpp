@@ -27,7 +27,7 @@ std::string costs_text(const QuantisedLayer& layer) {
 
 std::string layer_text(const Report& report, const QuantisedLayer& layer) {
   const bool has_noise = layer.quantised && !std::isnan(layer.noise_db);
-  std::string text = fmt::format("  {:<4}", layer.quantised ? weights_name(report.format) : report.floats);
+  std::string text = fmt::format("  {:<4}", layer.quantised ? name_of(report.format.codes) : report.floats);
   text += has_noise ? fmt::format("  {:6.1f} dB", layer.noise_db) : std::string(11, ' ');
   if (!report.curve.empty()) text += costs_text(layer);
   text += fmt::format("  {} ({})", layer.node, layer.op);
@@ -73,7 +73,7 @@ std::string curve_text(const Report& report) {
   std::stable_sort(points.begin(), points.end(),
                    [](const CurvePoint& a, const CurvePoint& b) { return a.milliseconds < b.milliseconds; });
   std::string text = "measured networks, the fastest first (*: this one):\n";
-  for (const CurvePoint& point : points) text += point_text(point, weights_name(report.format));
+  for (const CurvePoint& point : points) text += point_text(point, name_of(report.format.codes));
   return text;
 }
 
@@ -101,7 +101,7 @@ std::string format_text(const Format& format) {
   switch (format.activations) {
     case Activations::kStatic: break;
     case Activations::kDynamic: return ", activations by rows in each run";
-    case Activations::kFloat: return format.bits == 4 ? fmt::format(", weights alone, in blocks of {}", format.block)
+    case Activations::kFloat: return format.codes == Codes::kInt4 ? fmt::format(", weights alone, in blocks of {}", format.block)
                                                       : ", weights alone";
   }
   return "";
@@ -132,7 +132,7 @@ int64_t Report::count_quantised() const {
 
 std::string print(const Report& report) {
   std::string text = report.tried.empty() ? "" : tried_text(report);
-  const std::string_view precision = weights_name(report.format);
+  const std::string_view precision = name_of(report.format.codes);
   if (!report.curve.empty()) {
     text += fmt::format("  type   operands      alone      ms fp32 -> {}\n", precision);
   }
@@ -176,7 +176,7 @@ std::string json_of(const Report& report) {
   for (const QuantisedLayer& layer : report.layers) {
     layers.push_back({{"node", layer.node},
                       {"operator", layer.op},
-                      {"precision", layer.quantised ? weights_name(report.format) : report.floats},
+                      {"precision", layer.quantised ? name_of(report.format.codes) : report.floats},
                       {"noise_db", layer.quantised ? finite(layer.noise_db) : nullptr},
                       {"error", known(layer.error)},
                       {"milliseconds_fp32", known(layer.milliseconds_f32)},
@@ -193,9 +193,9 @@ std::string json_of(const Report& report) {
   return nlohmann::json({{"precision", report.precision()},
                          {"tried", tried},
                          {"random_inputs", report.has_random_inputs},
-                         {"weights", weights_name(report.format)},
+                         {"weights", name_of(report.format.codes)},
                          {"activations", name_of(report.format.activations)},
-                         {"block", report.format.bits == 4 ? nlohmann::json(report.format.block) : nullptr},
+                         {"block", report.format.codes == Codes::kInt4 ? nlohmann::json(report.format.block) : nullptr},
                          {"method", is_static ? nlohmann::json(name_of(report.method)) : nullptr},
                          {"batches", report.batches},
                          {"samples", report.samples},

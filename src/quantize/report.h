@@ -87,7 +87,7 @@ struct Report {
 
   int64_t count_quantised() const;
   /// int8, int4, or, where no layers are quantised, the type of floats.
-  std::string_view precision() const { return layers.empty() ? floats : weights_name(format); }
+  std::string_view precision() const { return layers.empty() ? floats : name_of(format.codes); }
 };
 
 /// A table of the layers and the error, in text.

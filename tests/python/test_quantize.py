@@ -218,10 +218,11 @@ def test_data_that_does_not_fit(data, message):
     ({"method": "best"}, "'best' is not mse, entropy, percentile or minmax"),
     ({"output": "q.pt"}, "give FILE.onnx for the model or FILE.graft for the plan"),
     ({"batches": -1}, "batches is -1"),
-    ({"weights": "int2"}, "'int2' is not int8 or int4"),
+    ({"weights": "int2"}, "'int2' is not int8, fp8 or int4"),
     ({"activations": "none"}, "'none' is not static, dynamic or float"),
     ({"block": 32}, "blocks are of 4 bits"),
     ({"weights": "int4", "block": 48}, "'48' is not 16, 32, 64, 128 or 256"),
+    ({"weights": "fp8", "block": 32}, "blocks are of 4 bits"),
     ({"weights": "int4", "method": "mse"}, "chooses ranges of static activations"),
     ({"preset": "mixed"}, "preset"),
 ])
@@ -243,6 +244,13 @@ def test_a_calibration_file_stands_for_the_data(tmp_path):
         graft.quantize(model_of(), calibration_file=tmp_path / "none.json")
     with pytest.raises(graft.InvalidArgumentError, match="calibrated for another network"):
         graft.quantize(model_of(inputs=("a", "b")), calibration_file=tmp_path / "ranges.json")
+
+
+def test_floats_of_8_bits():
+    made = graft.quantize(model_of(), X, weights="fp8")
+    assert {layer.precision for layer in made.report.layers} == {"fp8"} and 0 < made.report.error < 0.1
+    exact = graft.compile(model_of())(X)
+    assert np.abs(made.engine(X) - exact).max() < 0.1 * np.ptp(exact)
 
 
 @pytest.mark.parametrize("choices, name", [({"activations": "dynamic"}, "int8"), ({"activations": "float"}, "int8"),

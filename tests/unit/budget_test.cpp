@@ -138,7 +138,7 @@ TEST(GatedNetwork, gates_choose_what_is_quantised) {
   const Graph graph = two_products();
   const Places places = find_places(graph);
   Quantisers quantisers;
-  for (const auto& [value, root] : places.ranges) quantisers[graph.value(root).name] = affine_of({-4, 4});
+  for (const auto& [value, root] : places.ranges) quantisers[graph.value(root).name] = quantiser_of({-4, 4});
   GatedNetwork gated = gate(graph, places, quantisers, {});
   verify(gated.graph);
   EXPECT_EQ(gated.layers, (std::vector<std::string>{"first", "second"}));

@@ -131,8 +131,8 @@ TEST(Ranges, the_error_of_a_histogram_is_that_of_its_elements) {
   const std::vector<float> values = normal(50000, 5);
   const Histogram histogram = histogram_of(values);
   for (const Range& range : {Range{-4, 4}, Range{-2, 2}, Range{-1, 5}}) {
-    const double slow = slow_error(values, affine_of(range));
-    EXPECT_NEAR(mean_square_error(histogram, affine_of(range)), slow, 0.02 * slow);
+    const double slow = slow_error(values, quantiser_of(range));
+    EXPECT_NEAR(mean_square_error(histogram, quantiser_of(range)), slow, 0.02 * slow);
   }
 }
 
@@ -141,9 +141,30 @@ TEST(Ranges, mse_is_no_worse_than_any_other_method) {
     std::vector<float> values = normal(20000, seed);
     for (float& value : values) value = value * value * value;  // long tails
     const Histogram histogram = histogram_of(values);
-    const double least = mean_square_error(histogram, affine_of(choose_range(histogram, Method::kMse)));
-    EXPECT_LE(least, mean_square_error(histogram, affine_of(choose_range(histogram, Method::kMinMax))));
-    EXPECT_LE(least, 1.1 * mean_square_error(histogram, affine_of(choose_range(histogram, Method::kPercentile))));
+    const double least = mean_square_error(histogram, quantiser_of(choose_range(histogram, Method::kMse)));
+    EXPECT_LE(least, mean_square_error(histogram, quantiser_of(choose_range(histogram, Method::kMinMax))));
+    EXPECT_LE(least, 1.1 * mean_square_error(histogram, quantiser_of(choose_range(histogram, Method::kPercentile))));
+  }
+}
+
+TEST(Ranges, floats_of_8_bits_have_the_smallest_power_of_two_that_reaches_the_largest) {
+  EXPECT_EQ(float8_scale(448), 1);
+  EXPECT_EQ(float8_scale(448.5), 2);
+  EXPECT_EQ(float8_scale(224), 0.5F);
+  EXPECT_EQ(float8_scale(0), 1);
+  EXPECT_EQ(quantiser_of({-3.5, 1}, Codes::kFloat8).scale, 1.0F / 128);
+  EXPECT_EQ(nearest_float8(17), 16);  // a tie, to even
+  EXPECT_EQ(nearest_float8(1e6), 448);
+}
+
+TEST(Weights, of_floats_of_8_bits_keep_three_bits_of_what_is_small) {
+  const std::vector<float> values = {448, 0.0625F, 1, 0.001F, -3.5F, 0};
+  const QuantisedWeights made = float8_weights(TensorData::from_values(DType::kFloat32, {3, 2}, values), 1);
+  EXPECT_EQ(made.scales.read_double(0), 1);
+  EXPECT_EQ(made.scales.read_double(1), std::ldexp(1.0, -12));  // 0.0625 is 256 of these
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = made.codes.read_double(static_cast<int64_t>(i)) * made.scales.read_double(i % 2);
+    EXPECT_NEAR(value, values[i], std::fabs(values[i]) / 16) << i;
   }
 }
 
@@ -225,7 +246,7 @@ TEST(Insert, each_activation_is_quantised_once) {
   Graph graph = residual_block();
   const Places places = find_places(graph);
   Quantisers quantisers;
-  for (const auto& [value, root] : places.ranges) quantisers[graph.value(root).name] = affine_of({-1, 1});
+  for (const auto& [value, root] : places.ranges) quantisers[graph.value(root).name] = quantiser_of({-1, 1});
   const auto noise = insert(graph, places, quantisers);
   verify(graph);
   EXPECT_EQ(noise.size(), 3u);

@@ -49,7 +49,7 @@ std::string fault_of(const QuantiseOptions& choices, bool has_samples) {
 
 void CalibrationOptions::add_to(Command command) {
   command.add_option("--calibrate", path_,
-                      "for int8 and int4: samples of the inputs, as an .npy file, an .npz file (entries named\n"
+                      "for int8, fp8 and int4: samples of the inputs, as an .npy file, an .npz file (entries named\n"
                       "like the inputs), or a folder of such files; each tensor is a sample or a batch")
       .type_name("FILE|FOLDER");
   command.add_option("--activations", activations_,
@@ -59,11 +59,12 @@ void CalibrationOptions::add_to(Command command) {
   command.add_option("--block", block_, "for int4: how many weights of a column share a scale: 32 (default)")
       .one_of({"16", "32", "64", "128", "256"}).type_name("N");
   command.add_option("--calibration-file", file_,
-                      "for int8: a file of ranges. If it exists, it is read, and samples (then optional) only measure\n"
+                      "for int8 and fp8: a file of ranges. If it exists, it is read, and samples (then optional) only measure\n"
                       "the error; otherwise it is written. A calibration cache of TensorRT is read, too")
       .type_name("FILE");
   command.add_option("--method", method_,
-                      "for int8: method for ranges: mse (default), entropy, percentile or minmax")
+                      "for int8 and fp8: method for ranges: mse (default), entropy, percentile or minmax (of fp8 the\n"
+                      "default)")
       .one_of({"mse", "entropy", "percentile", "minmax"}).type_name("METHOD");
   command.add_option("--smooth", smooth_,
                       "for int8, with samples: auto moves outlying channels of activations into the weights that read\n"
@@ -74,11 +75,11 @@ void CalibrationOptions::add_to(Command command) {
                       "(GPTQ); nearest takes the nearest codes (auto)")
       .one_of({"auto", "nearest"}).type_name("CHOICE");
   command.add_option("--max-error", max_error_,
-                      "for int8, int4 and auto: largest allowed difference from f32, as a share of an output's range:\n"
+                      "for int8, fp8, int4 and auto: largest allowed difference from f32, as a share of an output's range:\n"
                       "0.02; the result is the fastest quantised network within the bound (of auto also one of floats)")
       .type_name("SHARE");
   command.add_option("--metric", metric_,
-                      "for int8 and int4: a function of Python, score(run) -> number, more being better, of the\n"
+                      "for int8, fp8 and int4: a function of Python, score(run) -> number, more being better, of the\n"
                       "network in f32 and of each one that is tried; `run` is a graft.Engine")
       .type_name("SCRIPT.py:FUNCTION");
   command.add_option("--max-drop", max_drop_,
@@ -90,7 +91,7 @@ void CalibrationOptions::add_to(Command command) {
                       "that it has (300)")
       .in_range(0.0, 86400.0).type_name("SECONDS");
   command.add_option("--html", page_,
-                      "for int8, int4 and auto: write a page for a browser (no network needed): error against time\n"
+                      "for int8, fp8, int4 and auto: write a page for a browser (no network needed): error against time\n"
                       "of the networks that were measured, and for each layer its error, the time it wins, and why it\n"
                       "stays in floats; measures single layers")
       .type_name("FILE");
@@ -104,8 +105,8 @@ void CalibrationOptions::check(const std::string& precision) const {
   if (precision.empty()) {
     if (!any) return;
     throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric, "
-                     "--max-drop, --smooth, --rounding, --search-limit and --html are for --precision int8, int4 and "
-                     "auto");
+                     "--max-drop, --smooth, --rounding, --search-limit and --html are for --precision int8, fp8, int4 "
+                     "and auto");
   }
   if (precision == kAutomatic && max_error_.empty() && max_drop_.empty()) {
     throw UsageError("--precision auto takes the fastest network within a bound: --max-error 0.01, the largest "
@@ -119,10 +120,11 @@ void CalibrationOptions::check(const std::string& precision) const {
   const QuantiseOptions chosen = choices(precision);
   if (const std::string fault = fault_of(chosen, !path_.empty()); !fault.empty()) throw UsageError(fault);
   if (!chosen.automatic && chosen.is_static() && path_.empty() && (file_.empty() || !std::filesystem::exists(file_))) {
-    throw UsageError(fmt::format("--precision int8 needs samples of the inputs: --calibrate FOLDER with .npy files "
-                                 "(numpy.save), or .npz files with the names of the inputs{}; or --activations "
-                                 "dynamic or float, which need none",
-                                 file_.empty() ? "" : " (--calibration-file " + file_ + " is not there yet)"));
+    throw UsageError(fmt::format("--precision {} needs samples of the inputs: --calibrate FOLDER with .npy files "
+                                 "(numpy.save), or .npz files with the names of the inputs{}; or --activations {}, "
+                                 "which need none",
+                                 precision, file_.empty() ? "" : " (--calibration-file " + file_ + " is not there yet)",
+                                 chosen.codes == quantize::Codes::kInt8 ? "dynamic or float" : "float"));
   }
 }
 

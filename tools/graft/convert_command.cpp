@@ -34,7 +34,7 @@ struct ConvertCommand {
   JsonOutput json;
 
   int run() const;
-  bool quantises() const { return quantize::parse_weights(precision).has_value(); }
+  bool quantises() const { return quantize::parse_codes(precision).has_value(); }
   int quantise() const;
   void check_words() const;
   amp::Request request() const;
@@ -126,7 +126,7 @@ int ConvertCommand::run() const {
 }  // namespace
 
 void add_convert(Command app, Action& action) {
-  Command sub = app.add_command("convert", "convert a model to mixed precision, int8 or int4 weights");
+  Command sub = app.add_command("convert", "convert a model to mixed precision, int8, fp8 or int4 weights");
   const auto command = std::make_shared<ConvertCommand>();
   sub.add_option("MODEL", command->model,
                   "an ONNX file, a frozen graph of TensorFlow (.pb), a program of torch.export (.pt2), or a\n"
@@ -135,8 +135,8 @@ void add_convert(Command app, Action& action) {
   sub.add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
       .type_name("FILE");
-  sub.add_option("--precision", command->precision, "the lower precision: fp16, bf16, int8, or int4 (weights alone)")
-      .required().one_of({"fp16", "bf16", "int8", "int4"}).type_name("TYPE");
+  sub.add_option("--precision", command->precision, "the lower precision: fp16, bf16, int8, fp8, or int4 (weights alone)")
+      .required().one_of({"fp16", "bf16", "int8", "fp8", "int4"}).type_name("TYPE");
   command->calibration.add_to(sub);
   sub.add_option("--lists", command->lists,
                   "lists of operators by type, as JSON: the keyword arguments of graft.amp.convert_model")
@@ -152,7 +152,7 @@ void add_convert(Command app, Action& action) {
   command->onnx.add_weights_option(sub);
   command->json.add_to(sub);
   sub.footer(R"(
-Inputs and outputs keep their types. docs/AMP.md has the rule of each operator. int8 and int4 are written
+Inputs and outputs keep their types. docs/AMP.md has the rule of each operator. int8, fp8 and int4 are written
 as ONNX, from any format; see docs/PRECISION.md.
 Examples:
   graft convert model.onnx --precision fp16 -o mixed.onnx

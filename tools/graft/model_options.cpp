@@ -49,7 +49,7 @@ std::string compiled_size(const Engine& engine, const std::string& name) {
 std::string_view plural_of(std::string_view key) { return key.ends_with("shape") ? "s" : ""; }
 
 /// Precisions that are made by measuring.
-bool is_quantised_precision(std::string_view value) { return quantize::parse_weights(value) || value == kAutomatic; }
+bool is_quantised_precision(std::string_view value) { return quantize::parse_codes(value) || value == kAutomatic; }
 
 /// Choices that say how a plan runs.
 bool runs_a_plan(std::string_view key) { return key == "device" || key == "threads"; }

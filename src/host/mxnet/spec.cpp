@@ -120,7 +120,7 @@ Spec parse_spec(const std::unordered_map<std::string, std::string>& keywords) {
       set_own(spec, keyword, value);
       continue;
     }
-    if (keyword == "precision" && (value == "int8" || value == "int4")) spec.is_int8 = true;
+    if (keyword == "precision" && (value == "int8" || value == "fp8" || value == "int4")) spec.is_int8 = true;
     if (keyword == "calibration_iters") spec.learns = true;
     if (keyword == "device") spec.device = value;
     Choices& choices = row->second.takes == Takes::kPartition ? spec.partition : spec.compiling;

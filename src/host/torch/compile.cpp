@@ -212,7 +212,8 @@ EngineSettings settings_of(const Spec& spec, const Divided& divided, size_t inde
 
 bool asks_for_int8(const Spec& spec) {
   return std::any_of(spec.options.begin(), spec.options.end(), [](const auto& option) {
-    return option.first == "precision" && (option.second == "int8" || option.second == "int4");
+    const std::string& value = option.second;
+    return option.first == "precision" && (value == "int8" || value == "fp8" || value == "int4");
   });
 }
 
