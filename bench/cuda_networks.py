@@ -7,6 +7,7 @@
     python bench/run.py cuda --compile --cases 'resnet50'
     python bench/run.py cuda --set operators --precision fp32    # LSTM, NonMaxSuppression, RoiAlign
     python bench/run.py cuda --precision int8                    # quantized files, beside fp16: torch runs none
+    python bench/run.py cuda --precision fp8                     # the same of e4m3
 
 The peers' times come from bench/results where they were recorded for this GPU and version of torch, and cases without
 such are measured. The fastest peer of three cases is measured again in every run: a drift over 3 % is printed, and the
@@ -30,9 +31,10 @@ import run as bench
 import torch
 from rows import errors, row_of
 
-DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8",
+          "fp8": "float8_e4m3fn"}
 # Largest share of the output's range by which a result may differ from torch in strict fp32.
-TOLERANCES = {"fp32": 1e-4, "tf32": 3e-2, "fp16": 5e-2, "bf16": 2e-1, "int8": 3e-1}
+TOLERANCES = {"fp32": 1e-4, "tf32": 3e-2, "fp16": 5e-2, "bf16": 2e-1, "int8": 3e-1, "fp8": 3e-1}
 CHECKED = ("bert_base/l128/b1", "mobilenet_v2/b32", "resnet50/b128")
 MOST_DRIFT = 0.03
 
@@ -66,7 +68,8 @@ def prepare(case, graft, peers, options):
         return {}, [(case.label, "reference")]
     expected = [result.cpu().numpy() for result in reference]
     # What quantizing costs is the file's: Graft is compared with ONNX Runtime on the same file.
-    of_graft = low_precision.results_of(case) if options.precision == "int8" else expected
+    is_file = options.precision in low_precision.FILES_FOR_GPU
+    of_graft = low_precision.results_of(case, options.precision) if is_file else expected
     cuda_peers.set_precision(precision_of_peers(options))
     ready, failed, notes = {}, [], []
     for runner in [graft, *peers]:
@@ -91,14 +94,14 @@ def prepare(case, graft, peers, options):
             failed.append((case.label, runner.name))
             continue
         ready[runner.name] = run
-    whose = "fp32 torch, of int8 against ONNX Runtime," if options.precision == "int8" else "fp32 torch"
+    whose = "fp32 torch, of the file against ONNX Runtime," if is_file else "fp32 torch"
     print(f"  {case.label}: error against {whose} as a share of the range: {', '.join(notes)}", flush=True)
     return ready, failed
 
 
 def precision_of_peers(options):
     """What torch runs beside Graft: the same, but for quantized files fp16."""
-    return "fp16" if options.precision == "int8" else options.precision
+    return "fp16" if options.precision in low_precision.FILES_FOR_GPU else options.precision
 
 
 def peers_for(case, known, options):
@@ -109,7 +112,7 @@ def peers_for(case, known, options):
         fastest = min((kind.name for kind in cuda_peers.PEERS if kind.name in known), key=known.get, default=None)
         chosen = [kind for kind in chosen if kind.name == fastest and case.label in CHECKED]
     peers = [kind(precision_of_peers(options)) for kind in chosen]
-    if options.precision == "int8" and re.search(options.peers, cuda_peers.GraftHalf.name):
+    if options.precision in low_precision.FILES_FOR_GPU and re.search(options.peers, cuda_peers.GraftHalf.name):
         peers.append(cuda_peers.GraftHalf(options))
     return peers
 
@@ -166,9 +169,9 @@ def main(arguments):
     if not chosen:
         raise SystemExit(f"--cases {options.cases!r} matches none of "
                          + ", ".join(case.label for case in cases.cuda_cases(options.set)))
-    if options.precision == "int8":
-        chosen = [dataclasses.replace(case, model=functools.partial(low_precision.quantized_for_gpu, case))
-                  for case in chosen]
+    if options.precision in low_precision.FILES_FOR_GPU:
+        quantized = functools.partial(low_precision.FILES_FOR_GPU[options.precision], options)
+        chosen = [dataclasses.replace(case, model=functools.partial(quantized, case)) for case in chosen]
     graft = cuda_peers.GraftRunner(options)
     if graft.unavailable():
         raise SystemExit(f"bench cuda: {graft.unavailable()}")

@@ -128,7 +128,7 @@ class GraftRunner:
         self.options = options
         arguments = ["--device", "cuda"]
         if options.precision != "fp32":  # strict fp32 is what Graft does unless told otherwise
-            arguments += ["--precision", "fp16" if options.precision == "int8" else options.precision]
+            arguments += ["--precision", "fp16" if options.precision in ("int8", "fp8") else options.precision]
         self.peer = graft_peer.GraftPeer(0, options.build, tune=options.tune, arguments=arguments)
         self.folder = tempfile.TemporaryDirectory(prefix="graft-bench-")
 

@@ -7,8 +7,11 @@ quantiser wrote: QDQ, per channel, for images; weights alone, products of intege
 import dataclasses
 import functools
 import os
+import subprocess
+import tempfile
 
 import cases
+import graft_peer
 import networks
 import numpy as np
 import onnx
@@ -42,10 +45,11 @@ def _token_case(batch):
                       functools.partial(networks.token_inputs, 30522, batch, 1, 128, full=True), sizes, sizes, None)
 
 
-def quantized_for_gpu(case):
+def int8_for_gpu(options, case):
     """The path of the network as TensorRT takes it, from ONNX Runtime's quantiser: s8 without zero points, before the
     products and convolutions of weights alone; their results and products of activations stay as they are."""
     from onnxruntime import quantization
+    del options
     name = case.name.split("/")[0]
     model = networks.cached_path(name)
     path = f"{os.path.splitext(model)[0]}-int8-gpu.onnx"
@@ -70,10 +74,31 @@ def quantized_for_gpu(case):
     return path
 
 
-def results_of(case):
-    """What ONNX Runtime computes of a case's file."""
+def fp8_for_gpu(options, case):
+    """The path of the network as `graft convert --precision fp8` writes it, by four seeded batches of one."""
+    name = case.name.split("/")[0]
+    model = networks.cached_path(name)
+    path = f"{os.path.splitext(model)[0]}-fp8.onnx"
+    if not os.path.exists(path):
+        command = graft_peer.find_built(options.build or os.path.join(graft_peer.ROOT, "build"), "graft")
+        with tempfile.TemporaryDirectory() as folder:
+            for seed in range(4):
+                np.savez(os.path.join(folder, f"{seed}.npz"), **networks.find(name).inputs(1, seed))
+            subprocess.run([command, "convert", model, "--precision", "fp8", "--calibrate", folder, "-o", path],
+                           check=True)
+    return path
+
+
+FILES_FOR_GPU = {"int8": int8_for_gpu, "fp8": fp8_for_gpu}
+
+
+def results_of(case, precision):
+    """What ONNX Runtime computes of a case's file; its optimisations take products of fp8 for integer ones."""
     import onnxruntime
-    session = onnxruntime.InferenceSession(case.model(), providers=["CPUExecutionProvider"])
+    settings = onnxruntime.SessionOptions()
+    if precision == "fp8":
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(case.model(), settings, providers=["CPUExecutionProvider"])
     return session.run(None, case.inputs())
 
 
