@@ -342,6 +342,7 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
     split_rounds(pipeline, plans);
   } else {
     copy_first(pipeline, plans, pipeline.early ? Tiles::kLate : Tiles::kAll);
+    if (plans.size() == 1) ask_for_pieces(loop, plans[0]);
     multiply_rounds(pipeline, plans);
   }
   for (const ContractPlan& plan : plans) end_sums(plan, plan.sums);

@@ -176,6 +176,7 @@ struct PieceMap {
     Expr load;
     bool of_row = false;  ///< changes with the row
     int run = 2;          ///< elements that a thread loads at once
+    std::string asked = {};  ///< C++ name of what was asked for before the product, by row and group of all; or empty
     bool has_bytes() const { return run == 8 && bit_width(load->type) == 8; }
   };
   const tile::Map* map = nullptr;

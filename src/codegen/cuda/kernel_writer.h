@@ -103,7 +103,9 @@ class KernelWriter {
   std::vector<Expr> load_columns(const tile::Map& map, const FragmentLayout& layout, const std::string& columns);
   void fragment_points(const tile::Map& map, int fragment, size_t row_axes);
   bool fragment_rows(const tile::Map& map, int fragment);
+  std::optional<PieceMap> plan_pieces(const tile::Map& map, int fragment) const;
   bool fragment_pieces(const tile::Map& map, int fragment);
+  void ask_for_pieces(const tile::For& loop, const ContractPlan& plan);
   std::optional<std::string> run_alignment(int buffer, const std::vector<Expr>& indices, int column, int run) const;
   void plan_piece_loads(PieceMap& pieces) const;
   void open_piece_rows(const PieceMap& pieces);
@@ -465,6 +467,7 @@ class KernelWriter {
   bool followed_ = false;  ///< earlier kernels have ended
   int64_t shared_end_ = 0;
   int next_staged_ = -2;
+  std::optional<PieceMap> asked_;  ///< of the map behind the loop of a product, where rows of it were asked for before
   std::set<WarpgroupProduct> warpgroup_products_;
   /// Contractions whose operands a loop around them stages.
   struct Planned {

@@ -249,6 +249,10 @@ template <class T> GRAFT_DEVICE void spread_in_quad(const Pack<T, 8>& row, Pack<
 GRAFT_DEVICE u32 join_bytes(const u32 (&pair)[2], const u32 (&next)[2]) {
   return __byte_perm(__byte_perm(pair[0], pair[1], 0x0040), __byte_perm(next[0], next[1], 0x0040), 0x5410);
 }
+// The same of floats of 8 bits.
+template <class T> GRAFT_DEVICE u32 join_floats(const f32 (&pair)[2], const f32 (&next)[2]) {
+  return __byte_perm(Float8<T>::pair(pair[0], pair[1]), Float8<T>::pair(next[0], next[1]), 0x5410);
+}
 template <class T> GRAFT_DEVICE T byte_at(u32 word, int i) { return bit_cast<T>((u8)(word >> 8 * i)); }
 // A byte of a word as a float: it becomes the lowest of 2^23's.
 template <class T> GRAFT_DEVICE f32 byte_float_at(u32 word, int i) {

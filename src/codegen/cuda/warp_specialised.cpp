@@ -358,9 +358,11 @@ void KernelWriter::consume() {
   declare_memory();
   bool in_first = false;
   for (const tile::Statement& each : program_.body) {
-    std::visit([&](const auto& node) { this->statement(node); }, each.node);
     const auto* loop = std::get_if<tile::For>(&each.node);
-    if (loop != specialised_->loop || program_.roles.split == 1) continue;
+    const bool is_round = loop && loop == specialised_->loop;
+    if (is_round && program_.roles.split == 1) ask_for_pieces(*loop, specialised_->contraction);
+    std::visit([&](const auto& node) { this->statement(node); }, each.node);
+    if (!is_round || program_.roles.split == 1) continue;
     code_.open("if (block == 0)");
     expressions_.enter();
     in_first = true;
