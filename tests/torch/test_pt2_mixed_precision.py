@@ -77,6 +77,32 @@ def test_torch_runs_it_with_the_types_of_the_program(tmp_path, precision):
     assert values["layer_norm"]["dtype"] == values["exp"]["dtype"] == 7
 
 
+def drop_names_of_nodes(path):
+    """Makes a file as torch before 2.11 writes it."""
+    with zipfile.ZipFile(path) as given:
+        entries = {name: given.read(name) for name in given.namelist()}
+    (model,) = [name for name in entries if "/models/" in name]
+    document = json.loads(entries[model])
+    for node in document["graph_module"]["graph"]["nodes"]:
+        node.pop("name", None)
+    with zipfile.ZipFile(path, "w") as made:
+        for name, content in entries.items():
+            made.writestr(name, json.dumps(document) if name == model else content)
+
+
+def test_nodes_of_a_file_of_torch_before_2_11_stay_without_names(tmp_path):
+    images = torch.randn(3, 3, 8, 8)
+    with torch.no_grad():
+        export(tmp_path, Network(), (images,))
+        assert convert(tmp_path, "fp16").returncode == 0
+        expected = torch.export.load(tmp_path / "mixed.pt2").module()(images)[0]
+        drop_names_of_nodes(tmp_path / "net.pt2")
+        done = convert(tmp_path, "fp16")
+        assert done.returncode == 0, done.stderr
+        assert not any("name" in node for node in nodes_of(tmp_path / "mixed.pt2")["nodes"])
+        assert torch.equal(torch.export.load(tmp_path / "mixed.pt2").module()(images)[0], expected)
+
+
 def test_types_that_are_stated_are_those_that_torch_finds(tmp_path):
     with torch.no_grad():
         images = torch.randn(2, 3, 8, 8)

@@ -53,7 +53,10 @@ class Applying {
       : graph_(document["graph_module"]["graph"]), signature_(document["graph_module"]["signature"]), view_(view),
         program_(program), decision_(decision), low_(low), casts_of_(view.graph.values.size()) {
     for (const amp::Value& value : view.graph.values) names_.insert(value.name);
-    for (const Document& node : graph_["nodes"]) names_.insert(node["name"].get<std::string>());
+    for (const Document& node : graph_["nodes"]) {
+      has_names_ = node.contains("name");
+      if (has_names_) names_.insert(node["name"].get<std::string>());
+    }
     for (size_t cast = 0; cast < decision.casts.size(); ++cast) {
       const amp::Cast& made = decision.casts[cast];
       cast_names_.push_back(take_free_name(fmt::format("{}_{}", value(made.value).name, name_of(made.type)), names_));
@@ -97,14 +100,15 @@ class Applying {
       const std::string& from = value(id).name;
       const int64_t type = number_of(decision_.casts[cast].type);
       const std::string& name = cast_names_[cast];
-      nodes_.push_back({{"target", "torch.ops.aten.to.dtype"},
-                        {"inputs",
-                         {{{"name", "self"}, {"arg", {{"as_tensor", {{"name", from}}}}}, {"kind", 1}},
-                          {{"name", "dtype"}, {"arg", {{"as_scalar_type", type}}}, {"kind", 1}}}},
-                        {"outputs", {{{"as_tensor", {{"name", name}}}}}},
-                        {"metadata", Document::object()},
-                        {"is_hop_single_tensor_return", nullptr},
-                        {"name", name}});
+      Document made = {{"target", "torch.ops.aten.to.dtype"},
+                       {"inputs",
+                        {{{"name", "self"}, {"arg", {{"as_tensor", {{"name", from}}}}}, {"kind", 1}},
+                         {{"name", "dtype"}, {"arg", {{"as_scalar_type", type}}}, {"kind", 1}}}},
+                       {"outputs", {{{"as_tensor", {{"name", name}}}}}},
+                       {"metadata", Document::object()},
+                       {"is_hop_single_tensor_return", nullptr}};
+      if (has_names_) made["name"] = name;
+      nodes_.push_back(std::move(made));
       Document meta = graph_["tensor_values"][from];
       meta["dtype"] = type;
       meta["requires_grad"] = false;
@@ -141,6 +145,7 @@ class Applying {
   const amp::Decision& decision_;
   DType low_;
   std::set<std::string> names_;
+  bool has_names_ = false;  // the file's nodes have names, as torch writes them since 2.11
   std::vector<std::string> cast_names_;        // by cast
   std::vector<std::vector<size_t>> casts_of_;  // by value
   Document nodes_ = Document::array();

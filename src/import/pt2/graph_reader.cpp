@@ -160,8 +160,20 @@ Argument GraphReader::argument(const json& given, const std::string& part, int d
   return kind;  // a device, a layout: nothing that computing depends on, or no row takes it
 }
 
+/// A node's name, which files have since torch 2.11; the graph itself calls a node by the name of its one tensor.
+std::string GraphReader::name_of(const json& node) const {
+  if (node.is_object() && node.contains("name")) return text_member(node, "name", where_);
+  const std::string target = text_member(node, "target", where_);
+  for (const json& output : list_member(node, "outputs", where_ + ": " + target)) {
+    const auto [kind, value] = tagged(output, where_ + ": " + target);
+    const json& first = kind == "as_tensors" && value->is_array() && !value->empty() ? value->front() : *value;
+    if (kind == "as_tensor" || kind == "as_tensors") return text_member(first, "name", where_ + ": " + target);
+  }
+  return target;
+}
+
 void GraphReader::read_node(const json& given) {
-  const std::string part = text_member(given, "name", where_);
+  const std::string part = name_of(given);
   ForeignNode node{.op = operator_name(text_member(given, "target", where_)), .name = part,
                    .source = source_of(given)};
   for (const json& input : list_member(given, "inputs", where_ + ": " + part)) {

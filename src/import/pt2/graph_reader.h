@@ -35,6 +35,7 @@ class GraphReader {
   frontend::Argument boolean(const json& given, const std::string& part) const;
   frontend::Argument real(const json& given, const std::string& part) const;
   frontend::Argument argument(const json& given, const std::string& part, int depth = 0) const;
+  std::string name_of(const json& node) const;
   void add_body(frontend::ForeignNode& node, const json& argument) const;
   void add_output(frontend::ForeignNode& node, const json& output, const std::string& part);
   int result(const json& given);

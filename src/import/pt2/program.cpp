@@ -70,7 +70,7 @@ class ProgramReader {
     const json& version = object_member(document, "schema_version", where_);
     const int64_t major = integer(member(version, "major", where_), where_);
     GRAFT_USER_CHECK(major == kSchemaMajor, kUnsupported,
-                     fmt::format("its schema has version {}, and {} is read: export it with torch 2.9 to 2.11", major,
+                     fmt::format("its schema has version {}, and {} is read: export it with torch 2.9 to 2.12", major,
                                  kSchemaMajor),
                      where_);
   }
