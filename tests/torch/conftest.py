@@ -11,6 +11,8 @@ import pytest
 import torch
 
 BUILD = pathlib.Path(os.environ["GRAFT_BUILD"])
+HOST = pathlib.Path(os.environ.get("GRAFT_TEST_HOST", BUILD / "hosts" / "torch"))
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))  # (2, 11)
 FAST = {"tune": "off"}  # how engines are compiled in tests: what is measured changes nothing about results
 
 

@@ -72,7 +72,9 @@ def refused_states(*_):
 
 
 def test_states_of_tensors_tell_where_they_lie_how_often_they_were_written_to_and_what_is_in_them():
-    table, version = torch.Tensor.__dlpack_c_exchange_api__, torch._C.TensorBase._version
+    table, version = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), torch._C.TensorBase._version
+    if table is None:
+        pytest.skip("torch 2.9 has no functions of DLPack for C")
     tensors = [torch.zeros(3), torch.zeros(4, dtype=torch.complex64).conj(), torch.zeros(0), torch.zeros(2, 3)[1:]]
     tensors[0].add_(1).mul_(2)
     read = graft._graft.TensorStates(table, version, [3, 1, 0, 2], [-1, -1, -1, -1])

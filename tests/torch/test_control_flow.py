@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 import torch
-from conftest import FAST, close, trained
+from conftest import FAST, TORCH, close, trained
 from torch._higher_order_ops.map import map as along_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -103,6 +103,8 @@ def test_by_torch_compile(kind):
 
 def exported(kind):
     """Of a batch of two to nine where torch can say so."""
+    if kind is Scans and TORCH < (2, 10):
+        pytest.skip("torch 2.9 exports a scan for one length alone")
     model = made(kind)
     rows = torch.export.Dim("rows", min=2, max=9)
     with torch.no_grad():

@@ -2,6 +2,7 @@
 """torch.compile(model, backend="graft"): torch finds `backend` by the package's entry point."""
 
 import collections
+import contextlib
 import copy
 import threading
 import typing
@@ -55,12 +56,40 @@ def share_between_threads():
     keep_order = getattr(torch._C._dynamo.eval_frame, "_set_lru_cache", None)
     if keep_order:
         keep_order(False)
-    torch._dynamo.config.error_on_nested_fx_trace = False
+    set_for_all_threads("error_on_nested_fx_trace", False)
 
 
+def set_for_all_threads(name, value):
+    """Sets what a setting of torch._dynamo is where nobody has set it: from torch 2.12 on, one that is set is a
+    thread's. Versions without the setting are left alone."""
+    setting = torch._dynamo.config._config.get(name)
+    if setting is not None:
+        setting.default = value
+
+
+@contextlib.contextmanager
 def others_may_call():
-    """While this thread traces, calls in others run what is compiled."""
-    return torch._dynamo.config.patch(force_compile_during_fx_trace=True)
+    """While threads trace, calls in others run what is compiled; before torch 2.11 such a call runs as written."""
+    with _tracing.lock:
+        _tracing.threads += 1
+        set_for_all_threads("force_compile_during_fx_trace", True)
+    try:
+        yield
+    finally:
+        with _tracing.lock:
+            _tracing.threads -= 1
+            set_for_all_threads("force_compile_during_fx_trace", _tracing.threads > 0)
+
+
+class Tracing:
+    """How many threads trace at the moment."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.threads = 0
+
+
+_tracing = Tracing()
 
 
 class GraphChoices(Choices):
@@ -135,7 +164,8 @@ def sources_of(graph_module, kinds):
     for place, node in enumerate(placeholders, before):
         source = getattr(node.meta.get("grapharg"), "source", None)
         if kinds[place] is None and isinstance(node.meta.get("example_value"), torch.Tensor):
-            found[place] = getattr(source, "name", node.name)
+            name = getattr(source, "name", node.name)
+            found[place] = name if isinstance(name, str) else name()  # a method before torch 2.10
     return found
 
 

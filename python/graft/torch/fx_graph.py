@@ -45,7 +45,8 @@ def scope_of(node):
     """The path of the innermost module that the node comes from: `layer1.0.conv1`."""
     modules = node.meta.get("nn_module_stack") or {}
     path = next((each[0] for each in reversed(list(modules.values()))), "")
-    return path.removeprefix("L['self'].").removeprefix("L['self']").replace("['", ".").replace("']", "").strip(".")
+    path = path.replace("._modules['", "['").removeprefix("L['self']")  # torch 2.9 names the dictionary, too
+    return path.replace("['", ".").replace("']", "").strip(".")
 
 
 def operator_of(node):

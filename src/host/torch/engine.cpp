@@ -7,12 +7,12 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Version.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include "element_types.h"
 #include "failure.h"
 #include "graft/graft_host.h"
+#include "native_stream.h"
 
 namespace graft::torchscript {
 namespace {
@@ -304,7 +304,7 @@ std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
   const auto session = sessions_.take();
   graft_error error;
   if (on_gpu) {
-    void* stream = c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getStream(outputs.device).native_handle();
+    void* stream = native_stream(outputs.device);
     check(graft_session_set_stream(session->handle(), stream ? stream : kLegacyStream, &error), error);
   }
   const graft_allocator allocator{allocate_output, &outputs};

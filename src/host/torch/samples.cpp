@@ -6,7 +6,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include "engine.h"
 #include "graft/torchscript.h"
