@@ -46,7 +46,8 @@ class Engine : public torch::CustomClassHolder {
 
   /// Takes the handle over.
   Engine(graft_engine* handle, EngineSettings settings);
-  /// Throws for a state of another format or of another version of torch, naming both. Reads older formats, too.
+  /// Throws for a state of a newer format, naming both. Reads older formats, and states of any version of torch: a plan
+  /// has nothing of torch, and torch has read the rest of the module's file by then.
   static c10::intrusive_ptr<Engine> from_state(const State& state);
   State state() const;
   /// Reads what graft_engine_save_bytes gives.
