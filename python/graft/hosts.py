@@ -29,14 +29,18 @@ def library_name(framework: str) -> str:
     return f"libgraft_{framework}.so"
 
 
-def places(framework: str) -> list[pathlib.Path]:
-    """Where the library can be: beside the package's own, and beside those of a build tree."""
-    return [_HERE / "lib" / library_name(framework), _build_tree() / "lib" / library_name(framework)]
+def places(framework: str, version: str = "") -> list[pathlib.Path]:
+    """Where the library can be: beside the package's own, and beside those of a build tree. In front of either, a
+    folder for one version of the framework, as there may be several: torch-2.9.1."""
+    folders = [_HERE / "lib", _build_tree() / "lib"]
+    release = version.partition("+")[0]
+    return [place / library_name(framework) for folder in folders
+            for place in ([folder / f"{framework}-{release}"] if release else []) + [folder]]
 
 
-def find(framework: str, path: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
+def find(framework: str, path: str | os.PathLike[str] | None = None, version: str = "") -> pathlib.Path | None:
     """The library's file; `path`: the only place to look at."""
-    candidates = [pathlib.Path(path)] if path else places(framework)
+    candidates = [pathlib.Path(path)] if path else places(framework, version)
     return next((each for each in candidates if each.is_file()), None)
 
 
@@ -58,12 +62,37 @@ def _sources(framework: str) -> pathlib.Path:
     return carried if carried.is_dir() else pathlib.Path(__file__).resolve().parents[2] / "src" / "host" / framework
 
 
+def supported(framework: str) -> list[str]:
+    """The versions of the framework that were tried, oldest first: 2.9.1. Empty where no list says so."""
+    listed = _sources(framework) / "versions.txt"
+    lines = listed.read_text().splitlines() if listed.is_file() else []
+    return [line.split()[0] for line in lines if line[:1].isdigit()]
+
+
+def untried(framework: str, version: str) -> str:
+    """What to say of a version that is none of those, and newer than all; else nothing."""
+    def numbers(text: str) -> list[int]:
+        return [int(each) for each in re.findall(r"\d+", text)[:2]]
+    known = supported(framework)
+    if not known or numbers(version) <= numbers(known[-1]):
+        return ""
+    return (f"{FRAMEWORKS[framework]} {version.partition('+')[0]} is newer than {known[-1]}, the newest version that "
+            "Graft was tried with")
+
+
 def _package_of(framework: str) -> pathlib.Path:
     """The framework's folder in this environment, found without importing it."""
     found = importlib.util.find_spec(framework)
     if found is None or not found.submodule_search_locations:
         raise BuildError(f"{sys.executable} has no {FRAMEWORKS[framework]}: pip install {framework}, or give --package")
     return pathlib.Path(found.submodule_search_locations[0])
+
+
+def _version_of(package: pathlib.Path) -> str:
+    """What the framework's folder says of its version; empty if it says nothing."""
+    file = package / "version.py"
+    found = re.search(r"^__version__ = '(.+?)'", file.read_text(), re.M) if file.is_file() else None
+    return found[1] if found else ""
 
 
 def _need_tools() -> None:
@@ -137,7 +166,10 @@ def main() -> int:
     if chosen.prefix or not chosen.framework:
         parser.error("name a framework, or give --prefix alone, in an installed wheel")
     try:
-        print(build(chosen.framework, chosen.package, chosen.output))
+        package = pathlib.Path(chosen.package) if chosen.package else _package_of(chosen.framework)
+        print(build(chosen.framework, package, chosen.output))
+        if note := untried(chosen.framework, _version_of(package)):
+            print(f"graft-host: {note}", file=sys.stderr)
     except (BuildError, OSError) as error:
         print(f"graft-host: {error}", file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -55,3 +56,40 @@ def test_what_is_missing_names_the_command(tmp_path):
     said = hosts.missing("torch", "2.11.0", tmp_path / "libgraft_torch.so")
     assert "graft-host torch" in said and "PyTorch 2.11.0" in said and str(tmp_path) in said
     assert hosts.find("torch", tmp_path / "libgraft_torch.so") is None
+
+
+def test_a_torch_that_is_too_old_is_refused(tmp_path):
+    (tmp_path / "include/torch").mkdir(parents=True)
+    (tmp_path / "include/torch/library.h").touch()
+    (tmp_path / "version.py").write_text("__version__ = '2.8.0+cu128'\n")
+    done = graft_host("torch", "--package", tmp_path, "-o", tmp_path)
+    assert done.returncode == 1 and "torch 2.8.0 is older than 2.9" in done.stderr, done.stderr
+
+
+def test_versions_that_nobody_tried_are_noted():
+    oldest, *_, newest = hosts.supported("torch")
+    assert not hosts.untried("torch", oldest) and not hosts.untried("torch", newest + "+cu130")
+    assert "PyTorch 99.1.0 is newer than " + newest in hosts.untried("torch", "99.1.0+cpu")
+    assert hosts.supported("mxnet") == [] and not hosts.untried("mxnet", "99.1.0")
+
+
+def test_a_library_for_one_version_comes_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(hosts, "_build_tree", lambda: tmp_path)
+    for folder in ("lib", "lib/torch-2.9.1"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "libgraft_torch.so").touch()
+    assert hosts.find("torch", version="2.9.1+cu128") == tmp_path / "lib/torch-2.9.1/libgraft_torch.so"
+    assert hosts.find("torch", version="2.11.0") == hosts.find("torch") == tmp_path / "lib/libgraft_torch.so"
+
+
+def test_pages_and_messages_name_the_supported_versions():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    oldest, *_, newest = [version.rpartition(".")[0] for version in hosts.supported("torch")]
+    named = {}
+    for path in [*root.glob("docs/*.md"), root / "src/import/pt2/program.cpp"]:
+        for found in re.findall(r"(?:torch|PyTorch) (2\.\d+) to (2\.\d+)", path.read_text()):
+            named.setdefault(found, []).append(path.name)
+    assert list(named) == [(oldest, newest)], named
+    assert f"torch>={oldest}" in (root / "python/pyproject.toml").read_text()
+    usual = re.search(r"^torch==(.*)$", (root / "tools/deps/environment-torch.txt").read_text(), re.M)[1]
+    assert usual in hosts.supported("torch")

@@ -26,21 +26,24 @@ def build(sources, folder, *settings):
     run("cmake", "--build", folder, env=CCACHE)
 
 
-def build_host(name, setting, programs):
+def build_host(name, setting, programs, folder_name=None):
     """libgraft_NAME.so from the installed headers, put beside the libraries of the build tree, where the package
     looks; `setting` is the framework's folder for CMake. The sources are copied, so that they see nothing of the tree
-    that they come from. `programs`: folders of tests/NAME with projects that use both."""
-    library = f"libgraft_{name}.so"
-    prefix, sources, folder = (BUILD / "hosts" / name / part for part in ("prefix", "sources", "host"))
+    that they come from. `programs`: folders of tests/NAME with projects that use both. `folder_name`: of one version
+    among several, torch-2.9.1."""
+    library, here = f"libgraft_{name}.so", BUILD / "hosts" / (folder_name or name)
+    prefix, sources, folder = (here / part for part in ("prefix", "sources", "host"))
     run("cmake", "--install", BUILD, "--prefix", prefix)
     shutil.rmtree(sources, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "host" / name, sources)
     build(sources, folder, f"-DCMAKE_PREFIX_PATH={prefix}", setting)
     run("cmake", "--install", folder, "--prefix", prefix)
     for program in programs:
-        folder = BUILD / "hosts" / name / program
+        folder = here / program
         build(ROOT / "tests" / name / program, folder, f"-DCMAKE_PREFIX_PATH={prefix}", setting)
-    shutil.copy2(next(prefix.glob(f"lib*/{library}")), BUILD / "lib" / library)
+    place = BUILD / "lib" / (folder_name or "") / library
+    place.parent.mkdir(exist_ok=True)
+    shutil.copy2(next(prefix.glob(f"lib*/{library}")), place)
     return library
 
 
@@ -59,9 +62,16 @@ def environment_of(name):
     return python
 
 
-def run_tests(name, python):
-    """Runs tests/NAME in the environment; arguments of the command line go to pytest. Returns the exit status."""
-    variables = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "GRAFT_BUILD": str(BUILD)}
+def version_of(package):
+    """The release that a framework's folder holds: 2.9.1."""
+    return re.search(r"^__version__ = '([\d.]+)", (package / "version.py").read_text(), re.M)[1]
+
+
+def run_tests(name, python, host):
+    """Runs tests/NAME in the environment; arguments of the command line go to pytest. `host`: the folder where the host
+    was built, and programs that use it. Returns the exit status."""
+    variables = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "GRAFT_BUILD": str(BUILD),
+                 "GRAFT_TEST_HOST": str(host)}
     named = any(pathlib.Path(word.partition("::")[0]).exists() for word in sys.argv[1:])
     chosen = [*sys.argv[1:], *([] if named else [ROOT / "tests" / name])]
     return subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], env=variables,
@@ -75,6 +85,8 @@ def test_framework(name, programs=()):
         return 0
     package = next(python.parents[1].glob(f"lib/python*/site-packages/{name}"))
     start = time.monotonic()
-    library = build_host(name, f"-DGRAFT_{name.upper()}={package}", programs)
-    print(f"{name}: {library} built from the installed headers in {time.monotonic() - start:.0f} s", flush=True)
-    return run_tests(name, python)
+    named = None if python.parents[1].name == name else f"{name}-{version_of(package)}"
+    library = build_host(name, f"-DGRAFT_{name.upper()}={package}", programs, named)
+    folder = BUILD / "hosts" / (named or name)
+    print(f"{folder.name}: {library} built from the installed headers in {time.monotonic() - start:.0f} s", flush=True)
+    return run_tests(name, python, folder)

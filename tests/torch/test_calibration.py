@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """int8 through torch.compile, torch.export and TorchScript, on a network that is trained here on digits."""
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from conftest import HOST
 from torch.utils.data import DataLoader, TensorDataset
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -22,7 +22,6 @@ MOST_LOST = 0.5  # points of accuracy
 (TRAINED, TRAINED_DIGITS), (TESTED, TESTED_DIGITS) = digits.load()
 TRAINED, TESTED = (torch.from_numpy(each[:, None].copy()) for each in (TRAINED, TESTED))
 FAST = {"tune": "off"}
-BUILD = pathlib.Path(os.environ["GRAFT_BUILD"])
 
 
 class Network(torch.nn.Module):
@@ -394,7 +393,7 @@ def test_quantised_models_of_pt2e_run_on_integer_units(network, door):
 
 
 def test_a_program_in_cpp_calibrates_by_a_loader_of_torch_data(network, tmp_path):
-    program = BUILD / "hosts" / "torch" / "calibrating_program" / "calibrating_program"
+    program = HOST / "calibrating_program" / "calibrating_program"
     torch.jit.save(torch.jit.script(network), str(tmp_path / "net.pt"))
     torch.save(TRAINED[:100].clone(), tmp_path / "pictures.pt")
     said = subprocess.run([program, *(tmp_path / name for name in ("net.pt", "pictures.pt", "ranges.json", "int8.pt"))],

@@ -7,7 +7,7 @@ from typing import Dict, List, Optional, Tuple
 
 import pytest
 import torch
-from conftest import BUILD, FAST, close, trained
+from conftest import FAST, HOST, close, trained
 
 import graft
 import graft.torch
@@ -163,7 +163,7 @@ def test_images_of_one_size_and_of_a_range_of_sizes(capture):
 
 def run_program(*arguments):
     """The program in C++ of tests/torch/program; what it prints."""
-    program = BUILD / "hosts" / "torch" / "program" / "program"
+    program = HOST / "program" / "program"
     done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -26,6 +26,17 @@ def code(text):
     return f"`{text}`" if text else ""
 
 
+def torch_versions():
+    """The versions of src/host/torch/versions.txt, and whether ./dev test torch takes it by itself."""
+    lines = (ROOT / "src/host/torch/versions.txt").read_text().splitlines()
+    usual = re.search(r"^torch==(.*)$", (ROOT / "tools/deps/environment-torch.txt").read_text(), re.MULTILINE)[1]
+    rows = []
+    for version in (line.split()[0] for line in lines if not line.startswith("#")):
+        short = version.rpartition(".")[0]
+        rows.append([short, version, code("./dev test torch" + (f" --torch {short}" if version != usual else ""))])
+    return table(["PyTorch", "tested with", "by"], rows)
+
+
 def environment():
     """The variables of src/base/environment.inc."""
     text = (ROOT / "src/base/environment.inc").read_text()
@@ -158,7 +169,7 @@ def accuracy_table(results):
 BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline,
           ("plugins.md", "plugins"): plugins, ("plugins.md", "plugin-speed"): plugin_speed,
           ("AMP.md", "mixed-speed"): mixed_speed, ("AMP.md", "mixed-error"): mixed_error,
-          ("PRECISION.md", "accuracy"): accuracy}
+          ("PRECISION.md", "accuracy"): accuracy, ("SUPPORT.md", "torch-versions"): torch_versions}
 
 
 def with_block(text, name, content):

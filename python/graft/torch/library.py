@@ -15,7 +15,7 @@ def load_library(path=None):
     another version of torch."""
     if _loaded:
         return
-    found = hosts.find("torch", path)
+    found = hosts.find("torch", path, torch.__version__)
     if found is None:
         raise DeviceError(hosts.missing("torch", torch.__version__, path))
     try:
