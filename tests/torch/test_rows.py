@@ -11,7 +11,7 @@ import pytest
 import row_cases
 import scatter_cases
 import torch
-from conftest import BUILD
+from conftest import BUILD, TORCH
 
 import graft
 import graft.torch
@@ -171,7 +171,7 @@ def test_the_list_of_core_operators_is_torchs_own():
         packet = getattr(torch.ops.aten, name.partition(".")[0], None) if schema.name.startswith("aten::") else None
         if packet is not None and (schema.overload_name or "default") in packet.overloads():
             core |= {name} if torch.Tag.core in overload(name).tags else set()
-    assert set(stated) == core
+    assert set(stated) == core if TORCH >= (2, 11) else set(stated) >= core  # the list grows
     rows = listed()
     for name, reason in stated.items():
         assert (f"aten::{name}" in rows) != bool(reason), name
