@@ -498,6 +498,8 @@ typedef struct graft_quantized graft_quantized;
  *                         (SmoothQuant), if less noise remains (auto)
  *   rounding   auto | nearest   of int4 with samples: so that the products of the samples stay near (GPTQ), or to the
  *                         nearest codes (auto)
+ *   min-snr    20         decibels of signal to noise that each output keeps on the samples without a bound: the
+ *                         noisiest layers stay f32 until it does. 0: all layers are quantised (20; of int4 0)
  *   per-layer  0 | 1      measure what each layer adds to the error and wins also without a bound (0)
  * `progress` may be NULL; it is called before each batch. */
 GRAFT_API graft_status graft_quantize(const char* path, const void* bytes, size_t byte_count,

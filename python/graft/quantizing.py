@@ -80,6 +80,11 @@ class QuantizationReport:
         self.error: float = unknown if facts["error"] is None else facts["error"]
         #: signal to noise of all outputs together; NaN without samples
         self.noise_db: float = unknown if facts["noise_db"] is None else facts["noise_db"]
+        #: the same of the output with the least; NaN without samples
+        self.noise_db_worst_output: float = unknown if facts["noise_db_worst_output"] is None else (
+            facts["noise_db_worst_output"])
+        #: that with all layers quantised, where it was below `min_snr`, so that layers stay fp32; else None
+        self.noise_db_all_layers: float | None = facts["noise_db_all_layers"]
         self.samples: int = facts["samples"]
         self.weights: str = facts["weights"]  #: "int8", "fp8" or "int4"
         self.activations: str = facts["activations"]  #: "static", "dynamic" or "float"
@@ -163,7 +168,7 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
              activations: Activations | None = None, block: int | None = None, method: Method | None = None,
              max_error: float | None = None, metric: Callable[[Engine], Any] | None = None,
              max_drop: float | None = None, search_limit: float | None = None, smooth: bool = True,
-             rounding: Rounding = "auto", per_layer: bool = False, batches: int = 0,
+             rounding: Rounding = "auto", min_snr: float | None = None, per_layer: bool = False, batches: int = 0,
              calibration_file: Path | None = None, output: Path | None = None,
              dims: Dims | None = None,
              shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", tune: Tune = "fast",
@@ -202,6 +207,9 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
                that less noise remains
     rounding   of int4, with data: "auto" rounds weights so that the products of the samples stay near (GPTQ);
                "nearest" takes the nearest codes
+    min_snr    signal-to-noise ratio, in decibels, that each output keeps on `data`: without a bound the noisiest layers
+               stay fp32 until it does (`report.layers` names them); 0: all layers are quantised. None: 20 of int8, 0 of
+               int4
     per_layer  measures what each layer adds to the error and wins also without a bound
     batches    limit of the number of batches; 0: all
     calibration_file
@@ -232,7 +240,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     if calibration_file is not None:
         choices.append(("calibration-file", arguments.path("calibration_file", calibration_file)))
     choices += [(key, repr(arguments.number(key.replace("-", "_"), value)))
-                for key, value in (("max-error", max_error), ("max-drop", max_drop), ("search-limit", search_limit))
+                for key, value in (("max-error", max_error), ("max-drop", max_drop), ("search-limit", search_limit),
+                                   ("min-snr", min_snr))
                 if value is not None]
     if not smooth:
         choices.append(("smooth", "off"))

@@ -118,11 +118,11 @@ std::vector<double> times_of(const Layers& layers, const Graph& graph, const Eng
   return times;
 }
 
-std::vector<std::optional<double>> errors_of(const Graph& graph, const quantize::Places& places,
-                                             const quantize::Quantisers& quantisers, const quantize::Format& format,
-                                             const quantize::RoundedWeights& rounded,
-                                             const std::vector<std::vector<TensorData>>& runs,
-                                             const CompileOptions& options, const std::function<bool()>& has_time) {
+std::vector<std::optional<LayerError>> errors_of(const Graph& graph, const quantize::Places& places,
+                                                 const quantize::Quantisers& quantisers, const quantize::Format& format,
+                                                 const quantize::RoundedWeights& rounded,
+                                                 const std::vector<std::vector<TensorData>>& runs,
+                                                 const CompileOptions& options, const std::function<bool()>& has_time) {
   quantize::GatedNetwork gated = quantize::gate(graph, places, quantisers, format, rounded);
   const size_t layers = gated.layers.size();
   MeasuredNetwork network(std::move(gated.graph), options);
@@ -135,14 +135,14 @@ std::vector<std::optional<double>> errors_of(const Graph& graph, const quantize:
     return network.run(inputs);
   };
   for (const std::vector<TensorData>& inputs : runs) expected.push_back(with(inputs, layers));
-  std::vector<std::optional<double>> errors(layers);
+  std::vector<std::optional<LayerError>> errors(layers);
   size_t done = 0;
   for (const size_t layer : spread(layers)) {
     if (!has_time()) break;
     report(options, "quantize", "layer by layer", static_cast<int>(done++), static_cast<int>(layers));
     Difference difference;
     for (size_t n = 0; n < runs.size(); ++n) difference.add(expected[n], with(runs[n], layer));
-    errors[layer] = difference.error();
+    errors[layer] = LayerError{difference.error(), noise_power(difference.worst_noise_db())};
   }
   return errors;
 }

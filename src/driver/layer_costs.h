@@ -30,13 +30,18 @@ struct Layers {
 std::vector<double> times_of(const Layers& layers, const Graph& graph, const Engine& engine,
                              const std::vector<double>& steps);
 
-/// The error of the network's outputs (Difference::error) on these runs when one layer alone is quantised, for each
-/// layer: of one compilation, by quantize::gate. Layers for which `has_time` no longer holds are left unknown. Throws
-/// `cancelled`.
-std::vector<std::optional<double>> errors_of(const Graph& graph, const quantize::Places& places,
-                                             const quantize::Quantisers& quantisers, const quantize::Format& format,
-                                             const quantize::RoundedWeights& rounded,
-                                             const std::vector<std::vector<TensorData>>& runs,
-                                             const CompileOptions& options, const std::function<bool()>& has_time);
+/// What quantising one layer alone does to the network's outputs.
+struct LayerError {
+  double error = 0;  ///< Difference::error
+  double noise = 0;  ///< of the worst output, in power, as a share of its signal's (Difference::worst_noise_db)
+};
+
+/// The error of the network's outputs on these runs when one layer alone is quantised, for each layer: of one
+/// compilation, by quantize::gate. Layers for which `has_time` no longer holds are left unknown. Throws `cancelled`.
+std::vector<std::optional<LayerError>> errors_of(const Graph& graph, const quantize::Places& places,
+                                                 const quantize::Quantisers& quantisers, const quantize::Format& format,
+                                                 const quantize::RoundedWeights& rounded,
+                                                 const std::vector<std::vector<TensorData>>& runs,
+                                                 const CompileOptions& options, const std::function<bool()>& has_time);
 
 }  // namespace graft

@@ -112,14 +112,14 @@ void Difference::add_floats(Output& output, const TensorData& expected, const Te
     const double wanted = expected.read_double(i), found = actual.read_double(i);
     if (!std::isfinite(wanted)) {
       ++not_finite_;
-      if (wanted != found && !(std::isnan(wanted) && std::isnan(found))) output.largest = noise_ = kUnbounded;
+      if (wanted != found && !(std::isnan(wanted) && std::isnan(found))) output.largest = output.noise = kUnbounded;
       continue;
     }
     output.low = std::min(output.low, wanted), output.high = std::max(output.high, wanted);
-    signal_ += wanted * wanted;
+    output.sum += wanted, output.squares += wanted * wanted, ++output.count;
     const double difference = std::isfinite(found) ? std::fabs(wanted - found) : kUnbounded;
     output.largest = std::max(output.largest, difference);
-    noise_ += difference * difference;
+    output.noise += difference * difference;
   }
 }
 
@@ -146,11 +146,30 @@ double Difference::error() const {
   return worst;
 }
 
-double Difference::noise_db() const { return decibels(signal_ > 0 ? noise_ / signal_ : noise_); }
+double Difference::noise_db() const {
+  double signal = 0, noise = 0;
+  for (const Output& output : outputs_) signal += output.squares, noise += output.noise;
+  return decibels(signal > 0 ? noise / signal : noise);
+}
+
+double Difference::Output::noise_share() const {
+  if (count == 0 || std::isinf(noise)) return noise;
+  const double varying = squares - sum / static_cast<double>(count) * sum;
+  constexpr double kExact = 1e-12;  // of the squares: what their sum may be off by
+  return varying > kExact * squares ? noise / varying : 0;
+}
+
+double Difference::worst_noise_db() const {
+  double worst = 0;
+  for (const Output& output : outputs_) worst = std::max(worst, output.noise_share());
+  return decibels(worst);
+}
 
 double decibels(double noise) {
   if (std::isnan(noise)) return -kUnbounded;
   return noise > 0 ? -10 * std::log10(noise) : kUnbounded;
 }
+
+double noise_power(double decibels) { return std::pow(10, -decibels / 10); }
 
 }  // namespace graft

@@ -61,25 +61,32 @@ class Difference {
   /// Signal to noise of all outputs of floats together; infinite where nothing differs, minus infinity where an error
   /// is infinite.
   double noise_db() const;
+  /// The same of the worst output alone, the signal being what its elements vary by: their distance from their mean.
+  /// Outputs that do not vary are left out.
+  double worst_noise_db() const;
   /// Elements of the results in f32 that are NaN or infinite.
   int64_t not_finite() const { return not_finite_; }
 
  private:
   struct Output {
     double largest = 0, low = std::numeric_limits<double>::infinity(), high = -low;
+    double sum = 0, squares = 0, noise = 0;  ///< of finite elements in f32; of the differences' squares
+    int64_t count = 0;                       ///< of finite elements in f32
     int64_t elements = 0, differing = 0;  ///< of one that is not of floats
 
     double error() const;
+    double noise_share() const;
   };
   void add_floats(Output& output, const TensorData& expected, const TensorData& actual);
   void add_others(Output& output, const Comparison& found, DTypeKind kind);
 
   std::vector<Output> outputs_;
-  double signal_ = 0, noise_ = 0;
   int64_t not_finite_ = 0;
 };
 
 /// Noise, as a share of the signal's mean square, in decibels below it; minus infinity for NaN.
 double decibels(double noise);
+/// The reverse: the noise of decibels; infinite for minus infinity.
+double noise_power(double decibels);
 
 }  // namespace graft

@@ -13,9 +13,9 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/stopwatch.h"
 #include "driver/choose_precision.h"
+#include "driver/kept_runs.h"
 #include "driver/layer_costs.h"
 #include "driver/range_finder.h"
 #include "driver/round_weights.h"
@@ -23,6 +23,7 @@
 #include "passes/edit.h"
 #include "quantize/budget.h"
 #include "quantize/insert.h"
+#include "quantize/noise_limit.h"
 #include "quantize/places.h"
 
 namespace graft {
@@ -53,65 +54,10 @@ void check_any(const Places& places, const quantize::Format& format) {
                   : fmt::format("{} was asked for, but nothing can be quantised:{}", asked, reasons), "precision");
 }
 
-/// The samples that single layers are measured with: few, as each layer takes a run of its own.
-constexpr int64_t kSamplesOfLayers = 4, kBytesOfSamples = int64_t{64} << 20;
 /// The share of the limit that single layers may take.
 constexpr double kLimitOfLayers = 0.25;
 /// The error of a layer that stands for an infinite one; sums of its square stay exact enough beside others.
 constexpr double kHopeless = 1e4;
-
-/// The inputs of a few runs.
-class KeptRuns {
- public:
-  /// Of `samples` along the first axis; where a run may have any number of them, only as many as are wanted.
-  void add(const std::vector<TensorData>& inputs, int64_t samples, bool is_divisible) {
-    const int64_t count = is_divisible ? std::min(samples, kSamplesOfLayers - samples_) : samples;
-    int64_t bytes = bytes_;
-    for (const TensorData& tensor : inputs) bytes += tensor.byte_count() / samples * count;
-    const bool fits = samples_ + count <= kSamplesOfLayers && bytes <= kBytesOfSamples;
-    if (count <= 0 || (!runs_.empty() && !fits)) return;
-    runs_.push_back(inputs), samples_ += count, bytes_ = bytes;
-    if (count == samples) return;
-    for (TensorData& tensor : runs_.back()) tensor = first_rows(tensor, count);
-  }
-  const std::vector<std::vector<TensorData>>& runs() const { return runs_; }
-  void clear() { *this = {}; }
-
- private:
-  static TensorData first_rows(const TensorData& tensor, int64_t count) {
-    std::vector<int64_t> shape = tensor.shape();
-    const auto bytes = static_cast<size_t>(tensor.byte_count() / shape[0] * count);
-    shape[0] = count;
-    return TensorData::from_bytes(tensor.type(), shape, tensor.bytes().first(bytes));
-  }
-
-  std::vector<std::vector<TensorData>> runs_;
-  int64_t samples_ = 0, bytes_ = 0;
-};
-
-/// The results of a network on all samples, where they fit: each network that is tried is compared with them.
-class ReferenceResults {
- public:
-  explicit ReferenceResults(MeasuredNetwork& network) : network_(network) {}
-
-  /// Of a run; samples may come in another order each time.
-  const std::vector<TensorData>& of(const std::vector<TensorData>& inputs) {
-    uint64_t key = 0;
-    for (const TensorData& tensor : inputs) key = hash64(tensor.bytes(), key);
-    const auto known = kept_.find(key);
-    if (known != kept_.end()) return known->second;
-    const std::vector<TensorData>& results = network_.run(inputs);
-    for (const TensorData& tensor : results) bytes_ += tensor.byte_count();
-    if (bytes_ <= kMostKept) kept_.emplace(key, results);
-    return results;
-  }
-
- private:
-  static constexpr int64_t kMostKept = int64_t{256} << 20;
-  MeasuredNetwork& network_;
-  std::map<uint64_t, std::vector<TensorData>> kept_;  ///< by a hash of the inputs
-  int64_t bytes_ = 0;
-};
 
 /// Inputs of a network without samples, to know how long it takes.
 std::vector<TensorData> random_run(const Graph& graph) {
@@ -172,8 +118,8 @@ class Search {
   QuantisedModel finish(double plain_noise_db = std::numeric_limits<double>::quiet_NaN()) {
     plain_noise_db_ = plain_noise_db;
     all_.model.report.smoothed = smoothed_, all_.model.report.plain_noise_db = plain_noise_db;
-    const bool has_bound = choices_.max_error || choices_.max_drop;
-    const bool is_searched = reference_ && (has_bound || choices_.per_layer);
+    const bool is_searched = reference_ && (has_bound() || choices_.per_layer);
+    if (!is_searched && is_too_noisy(all_.model.report)) keep_noisy_layers();
     QuantisedModel made = is_searched ? within_budget(std::move(all_)) : std::move(all_.model);
     std::vector<std::string> kept;
     for (const auto& [layer, reason] : kept_) kept.push_back(layer);
@@ -198,6 +144,49 @@ class Search {
     if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
     metric_of_f32_ = choices_.metric_of_f32;
     if (choices_.metric && !metric_of_f32_) metric_of_f32_ = ask_metric(choices_, *reference_, "in f32", options_);
+  }
+
+  bool has_bound() const { return choices_.max_error || choices_.max_drop; }
+
+  /// Whether the network with all layers quantised loses more of its outputs than is allowed where no bound is given.
+  bool is_too_noisy(const Report& report) const {
+    return !has_bound() && data_ && !choices_.has_random_inputs && choices_.least_snr() > 0 &&
+           report.worst_noise_db < choices_.least_snr();
+  }
+
+  /// Replaces that network by the one in which the noisiest layers stay f32.
+  void keep_noisy_layers() {
+    layers_ = Layers(graph_, places_);
+    errors_ = errors_of(graph_, places_, quantisers_, format_, rounded_, runs_.runs(), options_,
+                        [this] { return has_time(1); });
+    all_.network.reset();
+    std::vector<std::pair<std::vector<bool>, QuantisedModel>> tried;
+    const std::vector<bool> chosen = quieter(all_.model.report, [&](const std::vector<bool>& kept) {
+      tried.emplace_back(kept, try_with(reasons_of_noise(kept)).model);
+      return noise_power(tried.back().second.report.worst_noise_db);
+    });
+    const auto made = std::find_if(tried.begin(), tried.end(), [&](const auto& each) { return each.first == chosen; });
+    if (made == tried.end()) return;
+    made->second.report.all_noise_db = all_.model.report.worst_noise_db;
+    kept_ = reasons_of_noise(chosen);
+    all_.model = std::move(made->second);
+  }
+
+  std::vector<bool> quieter(const Report& all, const quantize::MeasureNoise& measure) const {
+    std::vector<double> noise;
+    for (const std::optional<LayerError>& layer : errors_) noise.push_back(layer ? layer->noise : 0);
+    return quantize::keep_noisiest(noise, noise_power(all.worst_noise_db), noise_power(choices_.least_snr()), measure);
+  }
+
+  LeftOut reasons_of_noise(const std::vector<bool>& kept) const {
+    LeftOut reasons;
+    for (size_t n = 0; n < kept.size(); ++n) {
+      if (!kept[n]) continue;
+      reasons[layers_.names[n]] =
+          fmt::format("{} of it alone leaves the outputs {:.1f} dB signal to noise", name_of(format_.codes),
+                      decibels(errors_[n] ? errors_[n]->noise : 0));
+    }
+    return reasons;
   }
 
   bool is_met(const Report& report) const {
@@ -254,6 +243,7 @@ class Search {
         });
     report.batches = count.runs, report.samples = count.samples, report.left_out = count.left_out;
     report.error = difference.error(), report.noise_db = difference.noise_db();
+    report.worst_noise_db = difference.worst_noise_db();
     report.not_finite = difference.not_finite();
     if (report.calibration) report.calibration->same_samples = finder_.are_its_samples(count.hash);
   }
@@ -318,14 +308,28 @@ class Search {
                         .has_time = [this] { return has_time(1); }};
     all.network.reset();
     std::vector<quantize::Trial> trials = {first};
-    if (choices_.max_error || choices_.max_drop) trials = quantize::search(budget, first);
-    const std::optional<size_t> best = quantize::fastest(trials);
+    if (has_bound()) trials = quantize::search(budget, first);
+    const bool is_noisy = !has_bound() && is_too_noisy(reports[0]);
+    const std::optional<size_t> best = is_noisy ? add_quieter(budget, trials, reports) : quantize::fastest(trials);
     if (!best) refuse(trials, reports);
     kept_ = reasons_of(trials[*best].kept, costs);
     QuantisedModel made = finished(reports[*best], trials[*best].kept);
     add_curve(made.report, trials, reports, *best);
     try_low_floats(made);
     return made;
+  }
+
+  /// Measures networks in which the noisiest layers stay f32, and gives the number of the trial to take.
+  size_t add_quieter(const Budget& budget, std::vector<quantize::Trial>& trials, std::vector<Report>& reports) const {
+    const std::vector<bool> chosen = quieter(Report(reports[0]), [&](const std::vector<bool>& kept) {
+      trials.push_back(budget.measure(kept));
+      trials.back().kept = kept;
+      return noise_power(reports.back().worst_noise_db);
+    });
+    const auto best = std::find_if(trials.begin(), trials.end(), [&](const auto& each) { return each.kept == chosen; });
+    const auto number = static_cast<size_t>(best - trials.begin());
+    if (number > 0) reports[number].all_noise_db = reports[0].worst_noise_db;
+    return number;
   }
 
   bool has_time(double share) const { return watch_.seconds() < share * choices_.search_limit; }
@@ -346,7 +350,7 @@ class Search {
     std::vector<LayerCost> costs;
     const std::vector<double> expected = expected_errors(all.model.report);
     for (size_t n = 0; n < layers_.names.size(); ++n) {
-      const double error = errors_[n].value_or(expected[n]);  // NaN, where both infinite and no noise is near
+      const double error = errors_[n] ? errors_[n]->error : expected[n];  // NaN: infinite, and no noise is near
       costs.push_back({error < kHopeless ? error : kHopeless, f32_layers_[n] - all_layers_[n]});
     }
     return costs;
@@ -361,7 +365,7 @@ class Search {
       const double db = report.layers[n].noise_db;  // not known: as if it were all noise
       noise.push_back(std::isnan(db) || db < -200 ? 1 : std::max(std::pow(10, -db / 20), 1e-12));
     }
-    const auto ratio = [&](size_t n) { return *errors_[n] / noise[n]; };
+    const auto ratio = [&](size_t n) { return errors_[n]->error / noise[n]; };
     std::vector<double> expected = noise;
     for (size_t n = 0; n < count; ++n) {
       size_t before = n, after = n;
@@ -375,6 +379,7 @@ class Search {
 
   /// Why layers stay in floats.
   LeftOut reasons_of(const std::vector<bool>& kept, const std::vector<LayerCost>& costs) const {
+    if (!has_bound()) return reasons_of_noise(kept);
     LeftOut reasons;
     const std::string_view name = name_of(format_.codes);
     for (size_t n = 0; n < kept.size(); ++n) {
@@ -400,7 +405,7 @@ class Search {
     for (QuantisedLayer& layer : made.report.layers) {
       const auto place = places.find(layer.node);
       if (place == places.end()) continue;
-      layer.error = errors_[place->second];
+      if (errors_[place->second]) layer.error = errors_[place->second]->error;
       layer.milliseconds_f32 = f32_layers_[place->second];
       layer.milliseconds_quantised = all_layers_[place->second];
     }
@@ -426,8 +431,7 @@ class Search {
 
   /// What stays in floats in a type of 16 bits that the machine has units for, if the bound holds and it is faster.
   void try_low_floats(QuantisedModel& made) {
-    const bool has_bound = choices_.max_error || choices_.max_drop;
-    if (!choices_.low_floats || !has_bound || !has_time(1)) return;
+    if (!choices_.low_floats || !has_bound() || !has_time(1)) return;
     Tried tried = try_with(kept_, *choices_.low_floats);
     std::shared_ptr<const Engine> engine;
     const double milliseconds = time(tried.model.graph, *tried.network, *choices_.low_floats, engine).milliseconds;
@@ -489,7 +493,7 @@ class Search {
   Layers layers_;
   NetworkTimes f32_times_, all_times_;
   std::vector<double> f32_layers_, all_layers_;  ///< milliseconds
-  std::vector<std::optional<double>> errors_;    ///< of single layers
+  std::vector<std::optional<LayerError>> errors_;  ///< of single layers
   bool all_is_met_ = false;                      ///< the bound, with all layers quantised
   LeftOut kept_;                                 ///< layers that stay in floats in the result
 };

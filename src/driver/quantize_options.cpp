@@ -75,6 +75,8 @@ bool set_choice(QuantiseOptions& choices, OptionText choice) {
     GRAFT_USER_CHECK(choice.value == "auto" || choice.value == "nearest", kInvalidArgument,
                      fmt::format("'{}' is not auto or nearest", choice.value), "rounding");
     choices.rounds_by_samples = choice.value == "auto";
+  } else if (choice.key == "min-snr") {
+    choices.min_snr = number_of(choice, "a number of decibels: 20");
   } else if (choice.key == "search-limit") {
     choices.search_limit = number_of(choice, "a number of seconds");
   } else {
@@ -117,6 +119,7 @@ void check_choices(const QuantiseOptions& choices, bool has_samples) {
                    "the bound is what the metric may lose, 0 or more: 0.5", "max-drop");
   GRAFT_USER_CHECK(has_samples || choices.is_static() || choices.automatic || !choices.max_error, kInvalidArgument,
                    "the error is measured with samples, and there are none", "max-error");
+  GRAFT_USER_CHECK(choices.least_snr() >= 0, kInvalidArgument, "it is a number of decibels, 0 or more: 20", "min-snr");
   GRAFT_USER_CHECK(std::isfinite(choices.search_limit) && choices.search_limit >= 0, kInvalidArgument,
                    "it is a number of seconds, 0 or more: 300", "search-limit");
 }

@@ -19,6 +19,10 @@ class MeasuredNetwork;
 /// The name of the precision that is chosen by measuring.
 inline constexpr std::string_view kAutomatic = "auto";
 
+/// Decibels: a tenth of what an output varies by. Fitted on `./dev bench accuracy`, Xeon with AMX, 2026-11: networks of
+/// 13 to 18 dB lost up to 11 points, those above 20 dB at most half a point.
+inline constexpr double kLeastSnr = 20;
+
 struct QuantiseOptions {
   bool automatic = false;                              ///< the fastest precision within a bound (choose_precision)
   quantize::Codes codes = quantize::Codes::kInt8;
@@ -45,6 +49,9 @@ struct QuantiseOptions {
   std::optional<bool> smooths = {};
   /// Weights of 4 bits, where there are samples (GPTQ), which nothing means, too; else to the nearest code.
   std::optional<bool> rounds_by_samples = {};
+  /// The least signal to noise of the outputs, in decibels: without a bound, the noisiest layers stay in floats until
+  /// samples show it. 0: all layers are quantised. Nothing: kLeastSnr with weights of 8 bits, else 0.
+  std::optional<double> min_snr = {};
   bool has_random_inputs = false;  ///< the data are no samples: they measure, but make no ranges and keep no bound
   /// Whether single layers are measured also where no bound is to be kept.
   bool per_layer = false;
@@ -57,13 +64,14 @@ struct QuantiseOptions {
   quantize::Method usual_method() const {
     return codes == quantize::Codes::kFloat8 ? quantize::Method::kMinMax : quantize::Method::kMse;
   }
+  double least_snr() const { return min_snr.value_or(codes == quantize::Codes::kInt4 ? 0 : kLeastSnr); }
   /// Whether samples or a calibration file are needed.
   bool is_static() const { return format().activations == quantize::Activations::kStatic; }
 };
 
 /// Sets `precision` where it is auto, `weights`, `activations`, `block`, `method`, `calibration-file`, `max-error`,
-/// `max-drop`, `smooth`, `rounding`, `per-layer` or `search-limit`; false for all others. Throws invalid_argument
-/// naming the key, the value and what is allowed.
+/// `max-drop`, `smooth`, `rounding`, `min-snr`, `per-layer` or `search-limit`; false for all others. Throws
+/// invalid_argument naming the key, the value and what is allowed.
 bool set_choice(QuantiseOptions& choices, OptionText choice);
 
 /// Throws invalid_argument or unsupported, naming the choice, where choices do not go together, or one of them needs

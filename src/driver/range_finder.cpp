@@ -105,8 +105,9 @@ void RangeFinder::leave_out_missing() {
 
 /// Without samples a bound holds that the file's samples have met.
 void RangeFinder::keep_the_bound() {
-  if (known_ && known_->max_error) {
-    for (const std::string& layer : known_->kept) left_out_.emplace(layer, kLeftOutForBound);
+  if (known_ && (known_->max_error || choices_.least_snr() > 0)) {
+    const std::string_view reason = known_->max_error ? kLeftOutForBound : kLeftOutForNoise;
+    for (const std::string& layer : known_->kept) left_out_.emplace(layer, reason);
   }
   const bool is_kept = known_ && known_->max_error && choices_.max_error && *known_->max_error <= *choices_.max_error;
   GRAFT_USER_CHECK(is_kept || !choices_.max_error || choices_.has_random_inputs, kInvalidArgument,
@@ -169,7 +170,7 @@ std::optional<bool> RangeFinder::are_its_samples(uint64_t hash) const {
 
 std::optional<Calibration> RangeFinder::finish(const std::vector<std::string>& kept) const {
   std::optional<Calibration> made = made_;
-  if (made && choices_.max_error) made->max_error = choices_.max_error, made->kept = kept;
+  if (made) made->max_error = choices_.max_error, made->kept = kept;
   return made;
 }
 

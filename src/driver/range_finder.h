@@ -18,6 +18,7 @@ namespace graft {
 
 /// The reason of a layer that stays f32 so that a bound holds.
 inline constexpr std::string_view kLeftOutForBound = "left out to keep the bound";
+inline constexpr std::string_view kLeftOutForNoise = "left out for the signal-to-noise ratio of the outputs";
 
 /// Scales that a network's activations were divided by.
 struct Smoothed {

@@ -85,9 +85,12 @@ Calibration parse_network(const nlohmann::json& document, const std::string& whe
     calibration.tensors.emplace(name, parse_tensor(tensor, name, where));
   }
   if (document.contains("smoothed")) calibration.smoothed = parse_smoothing(document, where);
-  if (!document.contains("max_error")) return calibration;
-  calibration.max_error = number(document, "max_error", where);
-  if (!(*calibration.max_error > 0)) refuse(where, "its bound of the error is not above 0");
+  if (document.contains("max_error")) {
+    calibration.max_error = number(document, "max_error", where);
+    if (!(*calibration.max_error > 0)) refuse(where, "its bound of the error is not above 0");
+  } else if (!document.contains("kept")) {
+    return calibration;
+  }
   for (const auto& name : member(document, "kept", Type::array, where)) {
     if (!name.is_string()) refuse(where, "a layer that is kept has no name");
     calibration.kept.push_back(name.get<std::string>());
@@ -164,7 +167,8 @@ nlohmann::ordered_json json_of(const Calibration& calibration) {
                                      {"data", calibration.data},
                                      {"tensors", tensors}};
   if (!calibration.smoothed.empty()) document["smoothed"] = calibration.smoothed;
-  if (calibration.max_error) document["max_error"] = *calibration.max_error, document["kept"] = calibration.kept;
+  if (calibration.max_error) document["max_error"] = *calibration.max_error;
+  if (calibration.max_error || !calibration.kept.empty()) document["kept"] = calibration.kept;
   return document;
 }
 

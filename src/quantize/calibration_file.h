@@ -30,7 +30,8 @@ struct Calibration {
   int64_t samples = 0;           ///< 0 where that is not known
   std::string network, data;     ///< hash_of() the network, and of the samples in hexadecimal; empty where not known
   std::map<std::string, CalibratedTensor, std::less<>> tensors;
-  /// Layers that had to stay f32 for the error to be within a bound, with these samples.
+  /// Layers that had to stay f32 with these samples: for the error to be within a bound, or, without one, for the
+  /// signal-to-noise ratio of the outputs.
   std::vector<std::string> kept = {};
   std::optional<double> max_error = {};  ///< that bound
   Smoothing smoothed = {};  ///< what was done to the network before: ranges are of what it makes then
@@ -43,8 +44,9 @@ struct Calibration {
 std::string hash_of(const Graph& graph);
 
 /// JSON: {"format": "graft calibration 1", "method", "samples", "network", "data", "tensors": {name: {low, high,
-/// noise}}}, with a bound "max_error" and "kept": [names], with SmoothQuant "smoothed": {name: [exponents]}; of several
-/// networks, as the parts of a divided model are, {"format", "networks": [{"method", ...}]}.
+/// noise}}}, with a bound "max_error"; with layers that stay f32 "kept": [names]; with SmoothQuant "smoothed":
+/// {name: [exponents]}; of several networks, as the parts of a divided model are, {"format", "networks":
+/// [{"method", ...}]}.
 std::string print(std::span<const Calibration> calibrations);
 /// Reads that, at least one, or the text of TensorRT's caches: a line `TRT-8501-EntropyCalibration2`, then
 /// `name: 3c010a14` for each tensor, the big-endian bits of the scale of symmetric s8, which stands for the range from

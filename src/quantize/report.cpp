@@ -163,6 +163,10 @@ std::string print(const Report& report) {
     text += fmt::format("\nSmoothQuant: outlying channels of {} activations are moved into weights", report.smoothed);
     if (!std::isnan(report.plain_noise_db)) text += fmt::format("; {:.1f} dB without that", report.plain_noise_db);
   }
+  if (!std::isnan(report.all_noise_db)) {
+    text += fmt::format("\nthe noisiest layers stay fp32: {:.1f} dB of the worst output, {:.1f} dB with all layers {}",
+                        report.worst_noise_db, report.all_noise_db, name_of(report.format.codes));
+  }
   if (report.left_out > 0) {
     text += fmt::format("\n{} samples at the end were left out: the network takes a fixed number at a time",
                         report.left_out);
@@ -210,6 +214,8 @@ std::string json_of(const Report& report) {
                          {"smoothed", report.smoothed},
                          {"rounded_by_samples", report.rounded},
                          {"noise_db_unsmoothed", finite(report.plain_noise_db)},
+                         {"noise_db_worst_output", report.is_measured ? finite(report.worst_noise_db) : nullptr},
+                         {"noise_db_all_layers", finite(report.all_noise_db)},
                          {"max_error", known(report.max_error)},
                          {"floats", report.floats},
                          {"curve", curve},

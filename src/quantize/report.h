@@ -70,6 +70,10 @@ struct Report {
   double error = 0;
   int64_t not_finite = 0;  ///< elements of the results in f32 that are NaN or infinite
   double noise_db = 0;  ///< signal to noise of all outputs of floats together; infinite where nothing differs
+  /// The same of the output with the least, the signal being what it varies by.
+  double worst_noise_db = std::numeric_limits<double>::infinity();
+  /// That with all layers quantised, where it was too little, so that layers stay floats; NaN: not so.
+  double all_noise_db = std::numeric_limits<double>::quiet_NaN();
   /// The user's metric of the network in f32 and of the quantised one.
   std::optional<double> metric_of_f32, metric;
   std::optional<CalibrationUse> calibration;

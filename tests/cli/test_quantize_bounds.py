@@ -201,6 +201,8 @@ def test_hostile_calibration_files(graft, tmp_path, network):
     (("--precision", "int4", "--smooth", "auto"), "--smooth"),
     ((*INT8, "--rounding", "nearest"), "--rounding"),
     ((*INT8, "--search-limit", "3"), "--search-limit bounds the search"),
+    ((*INT8, "--min-snr", "9", "--max-error", "0.1"), "--min-snr says what the outputs keep"),
+    (("--precision", "fp16", "--min-snr", "9"), "--min-snr"),
     ((*INT8, "--html", "./q.onnx"), "both write"),
     ((*INT8, "--html", "report.json"), "both write"),
     ((*INT8, *FILE, "--html", "ranges.json"), "both write"),

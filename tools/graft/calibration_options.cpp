@@ -59,8 +59,8 @@ void CalibrationOptions::add_to(Command command) {
   command.add_option("--block", block_, "for int4: how many weights of a column share a scale: 32 (default)")
       .one_of({"16", "32", "64", "128", "256"}).type_name("N");
   command.add_option("--calibration-file", file_,
-                      "for int8 and fp8: a file of ranges. If it exists, it is read, and samples (then optional) only measure\n"
-                      "the error; otherwise it is written. A calibration cache of TensorRT is read, too")
+                      "for int8 and fp8: a file of ranges. If it exists, it is read, and samples (then optional) only\n"
+                      "measure the error; otherwise it is written. A calibration cache of TensorRT is read, too")
       .type_name("FILE");
   command.add_option("--method", method_,
                       "for int8 and fp8: method for ranges: mse (default), entropy, percentile or minmax (of fp8 the\n"
@@ -74,9 +74,14 @@ void CalibrationOptions::add_to(Command command) {
                       "for int4, with samples: auto rounds weights so that the products of the samples stay near\n"
                       "(GPTQ); nearest takes the nearest codes (auto)")
       .one_of({"auto", "nearest"}).type_name("CHOICE");
+  command.add_option("--min-snr", min_snr_,
+                      "for int8, fp8 and int4, with samples and without a bound: the noisiest layers stay in floats\n"
+                      "until each output keeps this signal-to-noise ratio in decibels; 0: all layers are quantised (20; of\n"
+                      "int4 0)")
+      .in_range(0.0, 200.0).type_name("DB");
   command.add_option("--max-error", max_error_,
-                      "for int8, fp8, int4 and auto: largest allowed difference from f32, as a share of an output's range:\n"
-                      "0.02; the result is the fastest quantised network within the bound (of auto also one of floats)")
+                      "for int8, fp8, int4 and auto: largest allowed difference from f32, as a share of an output's\n"
+                      "range: 0.02; the result is the fastest quantised network within the bound (of auto also one of floats)")
       .type_name("SHARE");
   command.add_option("--metric", metric_,
                       "for int8, fp8 and int4: a function of Python, score(run) -> number, more being better, of the\n"
@@ -91,8 +96,8 @@ void CalibrationOptions::add_to(Command command) {
                       "that it has (300)")
       .in_range(0.0, 86400.0).type_name("SECONDS");
   command.add_option("--html", page_,
-                      "for int8, fp8, int4 and auto: write a page for a browser (no network needed): error against time\n"
-                      "of the networks that were measured, and for each layer its error, the time it wins, and why it\n"
+                      "for int8, fp8, int4 and auto: write a page for a browser (no network needed): error against\n"
+                      "time of the networks that were measured, and for each layer its error, the time it wins, and why it\n"
                       "stays in floats; measures single layers")
       .type_name("FILE");
 }
@@ -100,13 +105,13 @@ void CalibrationOptions::add_to(Command command) {
 void CalibrationOptions::check(const std::string& precision) const {
   const std::string* given[] = {&path_,      &activations_, &block_,  &file_,
                                 &method_,    &max_error_,   &metric_, &max_drop_, &page_, &smooth_, &rounding_};
-  const bool any = search_limit_ || std::any_of(std::begin(given), std::end(given),
+  const bool any = search_limit_ || min_snr_ || std::any_of(std::begin(given), std::end(given),
                                                 [](const auto* each) { return !each->empty(); });
   if (precision.empty()) {
     if (!any) return;
     throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric, "
-                     "--max-drop, --smooth, --rounding, --search-limit and --html are for --precision int8, fp8, int4 "
-                     "and auto");
+                     "--max-drop, --smooth, --rounding, --min-snr, --search-limit and --html are for --precision int8, "
+                     "fp8, int4 and auto");
   }
   if (precision == kAutomatic && max_error_.empty() && max_drop_.empty()) {
     throw UsageError("--precision auto takes the fastest network within a bound: --max-error 0.01, the largest "
@@ -116,6 +121,10 @@ void CalibrationOptions::check(const std::string& precision) const {
   if (search_limit_ && max_error_.empty() && max_drop_.empty() && page_.empty()) {
     throw UsageError("--search-limit bounds the search for a network within a bound: give one, --max-error or "
                      "--max-drop, or --html, which measures single layers");
+  }
+  if (min_snr_ && (path_.empty() || !max_error_.empty() || !max_drop_.empty())) {
+    throw UsageError("--min-snr says what the outputs keep on samples where there is no bound: give --calibrate "
+                     "SAMPLES, and neither --max-error nor --max-drop");
   }
   const QuantiseOptions chosen = choices(precision);
   if (const std::string fault = fault_of(chosen, !path_.empty()); !fault.empty()) throw UsageError(fault);
@@ -140,6 +149,7 @@ QuantiseOptions CalibrationOptions::choices(const std::string& precision) const 
   choices.max_drop = bound_of(max_drop_, 0, "--max-drop is what the metric may lose, 0 or more: 0.5");
   if (!rounding_.empty()) set_choice(choices, {"rounding", rounding_});
   if (!smooth_.empty()) set_choice(choices, {"smooth", smooth_});
+  if (min_snr_) choices.min_snr = *min_snr_;
   if (search_limit_) choices.search_limit = *search_limit_;
   choices.per_layer = !page_.empty();
   if (!metric_.empty()) choices.metric = MetricScript(metric_);

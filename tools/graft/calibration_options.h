@@ -16,7 +16,7 @@
 namespace graft {
 
 /// `--calibrate`, `--activations`, `--block`, `--calibration-file`, `--method`, `--max-error`, `--metric`,
-/// `--max-drop`, `--smooth`, `--rounding`, `--search-limit` and `--html`.
+/// `--max-drop`, `--smooth`, `--rounding`, `--min-snr`, `--search-limit` and `--html`.
 class CalibrationOptions {
  public:
   void add_to(Command command);
@@ -44,6 +44,7 @@ class CalibrationOptions {
 
   std::string path_, activations_, block_, file_, method_, max_error_, metric_, max_drop_, page_, smooth_, rounding_;
   std::optional<double> search_limit_;  ///< seconds
+  std::optional<double> min_snr_;       ///< decibels
 };
 
 }  // namespace graft
