@@ -85,8 +85,8 @@ def fp8_for_gpu(options, case):
         with tempfile.TemporaryDirectory() as folder:
             for seed in range(4):
                 np.savez(os.path.join(folder, f"{seed}.npz"), **networks.find(name).inputs(1, seed))
-            subprocess.run([command, "convert", model, "--precision", "fp8", "--calibrate", folder, "--min-snr", "0", "-o", path],
-                           check=True)
+            subprocess.run([command, "convert", model, "--precision", "fp8", "--calibrate", folder, "--min-snr", "0",
+                            "-o", path], check=True)
     return path
 
 

@@ -187,8 +187,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     precision  "auto": the fastest of fp32, the lower floats that the device has, and int8, within `max_error` (or
                `max_drop`), by measured times; `report.tried` has them all. Without data, the error is that of random
                inputs. If floats are chosen, `model` is the model itself
-    weights    "int8", with a scale for each result; "fp8" (e4m3), with a power of two as the scale of each result and of
-               each activation, for NVIDIA GPUs from sm_89 on; or "int4", with a scale for each block of a column
+    weights    "int8", with a scale for each result; "fp8" (e4m3), with a power of two as the scale of each result and
+               of each activation, for NVIDIA GPUs from sm_89 on; or "int4", with a scale for each block of a column
     activations
                "static": of 8 bits, by the ranges of samples; "dynamic": of 8 bits, each row by its own range in each
                run; "float": only weights are quantised. None: "static" for int8 and fp8, "float" for int4
@@ -208,8 +208,8 @@ def quantize(model: Any, data: Any = None, *, precision: Literal["auto"] | None 
     rounding   of int4, with data: "auto" rounds weights so that the products of the samples stay near (GPTQ);
                "nearest" takes the nearest codes
     min_snr    signal-to-noise ratio, in decibels, that each output keeps on `data`: without a bound the noisiest layers
-               stay fp32 until it does (`report.layers` names them); 0: all layers are quantised. None: 20 of int8, 0 of
-               int4
+               stay fp32 until it does (`report.layers` names them); 0: all layers are quantised. None: 20 of int8 and
+               fp8, 0 of int4
     per_layer  measures what each layer adds to the error and wins also without a bound
     batches    limit of the number of batches; 0: all
     calibration_file

@@ -75,13 +75,14 @@ void CalibrationOptions::add_to(Command command) {
                       "(GPTQ); nearest takes the nearest codes (auto)")
       .one_of({"auto", "nearest"}).type_name("CHOICE");
   command.add_option("--min-snr", min_snr_,
-                      "for int8, fp8 and int4, with samples and without a bound: the noisiest layers stay in floats\n"
-                      "until each output keeps this signal-to-noise ratio in decibels; 0: all layers are quantised (20; of\n"
-                      "int4 0)")
+                      "for int8, fp8 and int4, with samples and without a bound: the noisiest layers stay in\n"
+                      "floats until each output keeps this signal-to-noise ratio in decibels; 0: all layers are\n"
+                      "quantised (20; of int4 0)")
       .in_range(0.0, 200.0).type_name("DB");
   command.add_option("--max-error", max_error_,
                       "for int8, fp8, int4 and auto: largest allowed difference from f32, as a share of an output's\n"
-                      "range: 0.02; the result is the fastest quantised network within the bound (of auto also one of floats)")
+                      "range: 0.02; the result is the fastest quantised network within the bound (of auto also one\n"
+                      "of floats)")
       .type_name("SHARE");
   command.add_option("--metric", metric_,
                       "for int8, fp8 and int4: a function of Python, score(run) -> number, more being better, of the\n"
@@ -97,8 +98,8 @@ void CalibrationOptions::add_to(Command command) {
       .in_range(0.0, 86400.0).type_name("SECONDS");
   command.add_option("--html", page_,
                       "for int8, fp8, int4 and auto: write a page for a browser (no network needed): error against\n"
-                      "time of the networks that were measured, and for each layer its error, the time it wins, and why it\n"
-                      "stays in floats; measures single layers")
+                      "time of the networks that were measured, and for each layer its error, the time it wins, and\n"
+                      "why it stays in floats; measures single layers")
       .type_name("FILE");
 }
 
