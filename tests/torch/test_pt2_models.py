@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from conftest import close
+from conftest import TORCH, close
 from torch import nn
 from torch.nn import functional as F
 
@@ -83,6 +83,8 @@ MODELS = {
 @pytest.mark.parametrize("decomposed", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_of_networks_compile_whole_and_take_other_batches(name, decomposed, tmp_path):
+    if name == "masks" and decomposed and TORCH < (2, 10):
+        pytest.skip("torch 2.9 cannot decompose a program whose guards two inputs share")
     torch.manual_seed(4)
     module, shapes, sizes = MODELS[name]()
     module.eval()
