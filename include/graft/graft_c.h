@@ -477,8 +477,8 @@ typedef struct graft_quantized graft_quantized;
  *   weights    int8 | fp8 | int4   with a scale for each result, which of fp8 (e4m3) is a power of two, or for each
  *                         block of a column (int8)
  *   activations  static | dynamic | float   of 8 bits by ranges of samples; of 8 bits, each row by its own range
- *                         in each run; as they are. Only static ones need samples (static; with int4 always float, with fp8
- *                         never dynamic)
+ *                         in each run; as they are. Only static ones need samples (static; with int4 always float,
+ *                         with fp8 never dynamic)
  *   precision  auto       the fastest of fp32, lower floats and int8 within max-error or max-drop, by measured times on
  *                         `device`; without samples by random inputs. The report has all that were tried
  *   block      16 | 32 | 64 | 128 | 256   of int4: weights of a column that share a scale (32)
@@ -526,8 +526,8 @@ GRAFT_API graft_status graft_quantized_compile(const graft_quantized* quantized,
 /* With precision auto, graft_compile and graft_host_partition_compile take `max-error`, which they need, and
  * `search-limit`: the engine is of the fastest precision within the bound, by random inputs, as of graft_quantize, and
  * graft_engine_quantization_report has what was tried.
- * With precision int8, fp8 or int4, graft_compile and graft_host_partition_compile take `activations`, `block`, `method`,
- * `calibration-file` and `max-error` as graft_quantize does. With static activations also
+ * With precision int8, fp8 or int4, graft_compile and graft_host_partition_compile take `activations`, `block`,
+ * `method`, `calibration-file` and `max-error` as graft_quantize does. With static activations also
  *   calibration-iters 16  runs that calibrate it; 0: until graft_engine_finish_calibration
  * A model that is quantised already, and one whose ranges the file has, become an engine of 8 bits at once. Otherwise
  * the engine learns: it runs in f32, on the processor, from the host's memory, counts its activations in each run, and

@@ -32,8 +32,8 @@ class Calibrator {
   /// may follow them. Throws invalid_argument for inputs that do not fit.
   const std::vector<TensorData>& run(const std::vector<TensorData>& inputs);
 
-  /// The range of each activation, by a method, and the noise of such codes in it; of those that `known` has, that one. Throws invalid_argument naming
-  /// `where` and the first activation that was NaN, infinite or without elements.
+  /// The range of each activation, by a method, and the noise of such codes in it; of those that `known` has, that one.
+  /// Throws invalid_argument naming `where` and the first activation that was NaN, infinite or without elements.
   CalibratedTensors ranges(quantize::Method method, quantize::Codes codes, const quantize::Calibration* known,
                            const std::string& where) const;
   /// The largest magnitude of each channel (of the last axis), by activation.

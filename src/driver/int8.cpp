@@ -197,7 +197,8 @@ QuantisedModel LearningNetwork::quantise(const CompileOptions& options) const {
                                           .samples = count_.samples,
                                           .network = network_,
                                           .data = fmt::format("{:016x}", count_.hash),
-                                          .tensors = calibrator_->ranges(method, choices_.codes, nullptr, "the samples")};
+                                          .tensors = calibrator_->ranges(method, choices.codes, nullptr,
+                                                                         "the samples")};
   const auto batch = [this](size_t index) -> std::optional<std::vector<TensorData>> {
     if (index >= kept_.size()) return std::nullopt;
     return kept_[index];

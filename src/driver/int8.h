@@ -23,8 +23,8 @@ struct Int8Choices {
   /// not learn.
   std::optional<int64_t> learned_runs;
 };
-/// Takes `precision` where it is int8, fp8, int4 or auto, `calibration-iters`, and the choices of quantise_model; false for
-/// all others. Throws invalid_argument naming the key, the value and what is allowed.
+/// Takes `precision` where it is int8, fp8, int4 or auto, `calibration-iters`, and the choices of quantise_model; false
+/// for all others. Throws invalid_argument naming the key, the value and what is allowed.
 bool set_choice(Int8Choices& choices, OptionText choice);
 
 /// A network of f32 that counts its activations while it serves, and then becomes one of 8 bits. It keeps the inputs of

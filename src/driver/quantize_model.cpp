@@ -540,8 +540,8 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   if (!recorded.scales.empty()) quantize::smooth(graph, recorded.scales, choices.calibration_file);
   Search plain(graph, data, choices, options, network, recorded);
   plain.prepare();
-  const bool is_wanted = choices.smooths.value_or(true) && choices.codes == quantize::Codes::kInt8 && recorded.scales.empty() &&
-                         choices.format().activations != quantize::Activations::kFloat;
+  const bool is_wanted = choices.smooths.value_or(true) && choices.codes == quantize::Codes::kInt8 &&
+                         recorded.scales.empty() && choices.format().activations != quantize::Activations::kFloat;
   const bool may_smooth = is_wanted && data && !choices.has_random_inputs && !choices.learned;
   const Smoothed found{may_smooth ? plain.smoothing() : quantize::Smoothing(), false};
   if (found.scales.empty()) return plain.finish();

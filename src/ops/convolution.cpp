@@ -94,7 +94,8 @@ void define_conv(Definition& d) {
   finish(d, convolved(d, c, read_wide, read_wide), 2, c.x.type());
 }
 
-/// x - zero point in i32, of floats in f32; the zero point is input `zero` when given, a scalar or one per element of axis 0 of `of`.
+/// x - zero point in i32, of floats in f32; the zero point is input `zero` when given, a scalar or one per element of
+/// axis 0 of `of`.
 Read less_zero_point(Definition& d, int zero, const Tensor& of) {
   if (!d.has_input(zero)) {
     return [](const Tensor& t, const Indices& at) {

@@ -134,8 +134,8 @@ List with_vector_axes(List list, bool row, bool column, const One& one) {
   return list;
 }
 
-/// sum over k of (a - a zero point) (b - b zero point) in i32, of floats in f32, batches broadcasting; a vector is a row
-/// on the left, a column on the right.
+/// sum over k of (a - a zero point) (b - b zero point) in i32, of floats in f32, batches broadcasting; a vector is a
+/// row on the left, a column on the right.
 Tensor product_of_bytes(Definition& d, int a_input, int a_zero, int b_input, int b_zero) {
   const Tensor a = d.in(a_input), b = d.in(b_input);
   if (a.rank() == 0 || b.rank() == 0) d.reject("its inputs should have one axis at least");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of tensors that are dequantized from floats of 8 bits become products of these, of which the sums are scaled:
+// Products of tensors that are dequantized from floats of 8 bits become products of these, whose sums are scaled:
 //   MatMul(DQ(x, sx), DQ(w, sw)) -> MatMulFloat8(x, w) * (sx * sw)
 // and the same of Gemm and Conv, where the target has a unit that multiplies them. The scale of x is one for the
 // tensor, that of w one, or one for each column of the results.
 #include <fmt/format.h>
 
-#include "passes/dequantized.h"
+#include "passes/quantized_operand.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
@@ -58,7 +58,8 @@ class Rewriting {
     }
     if (count_of(graph_, x_.scale) != 1) return "the scales of its left operand are several";
     const int64_t scales = count_of(graph_, w_.scale);
-    if (scales != 1 && (scales < 1 || w_.axis != column_axis())) return "the scales of the weights go along another axis";
+    const bool has_column_scales = scales == 1 || (scales > 1 && w_.axis == column_axis());
+    if (!has_column_scales) return "the scales of the weights go along another axis";
     if (!context_.multiplies_bytes(graph_.value(x_.codes).type, graph_.value(w_.codes).type)) {
       return "the target has no unit that multiplies floats of 8 bits";
     }

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "passes/dequantized.h"
+#include "passes/quantized_operand.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 

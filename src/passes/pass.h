@@ -29,8 +29,8 @@ inline constexpr int64_t kLeastPackedElements = int64_t{1} << 14;
 struct PassContext {
   /// The float type, f16 or bf16, that a network of f32 is lowered to; undefined: it stays f32.
   DType low_type = DType::kUndefined;
-  /// Whether the machine has a unit that multiplies integers, or floats of 8 bits, of these types, weights on the right;
-  /// null: products of dequantized tensors stay products of floats.
+  /// Whether the machine has a unit that multiplies integers, or floats of 8 bits, of these types, weights on the
+  /// right; null: products of dequantized tensors stay products of floats.
   std::function<bool(DType, DType)> multiplies_bytes;
   /// Whether the machine's products decode weights of few bits as they read them, for rows of this type, and so many
   /// where that is known; null: such weights become floats.

@@ -124,8 +124,8 @@ class Inserting {
     const double scale = quantiser_of(node.inputs[0]).scale;
     const ValueId bias_value = passes::input(node, 2);
     const TensorData* bias = passes::constant_of(graph_, bias_value);
-    const bool takes_bias = format_.codes == Codes::kInt8 && bias && bias->type() == DType::kFloat32 && bias->element_count() == results &&
-                            bias->shape().size() == 1;
+    const bool takes_bias = format_.codes == Codes::kInt8 && bias && bias->type() == DType::kFloat32 &&
+                            bias->element_count() == results && bias->shape().size() == 1;
     QuantisedWeights made =
         weights_of(weights, axis, takes_bias ? bias->as<float>() : std::span<const float>(), scale);
     noise_[node.name] = made.noise;

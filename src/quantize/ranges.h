@@ -38,7 +38,8 @@ struct Affine {
   int zero = 0;
   DType type = DType::kUint8;
 };
-/// The quantiser whose codes cover the range; of [0, 0] it has scale 1. Of kInt4, which no activation has, that of kInt8.
+/// The quantiser whose codes cover the range; of [0, 0] it has scale 1. Of kInt4, which no activation has, that of
+/// kInt8.
 Affine quantiser_of(const Range& range, Codes codes = Codes::kInt8);
 /// The smallest power of two in which numbers up to `largest` are f8e4m3fn; 1 for 0.
 float float8_scale(double largest);

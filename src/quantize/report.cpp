@@ -101,8 +101,9 @@ std::string format_text(const Format& format) {
   switch (format.activations) {
     case Activations::kStatic: break;
     case Activations::kDynamic: return ", activations by rows in each run";
-    case Activations::kFloat: return format.codes == Codes::kInt4 ? fmt::format(", weights alone, in blocks of {}", format.block)
-                                                      : ", weights alone";
+    case Activations::kFloat:
+      return format.codes == Codes::kInt4 ? fmt::format(", weights alone, in blocks of {}", format.block)
+                                          : ", weights alone";
   }
   return "";
 }

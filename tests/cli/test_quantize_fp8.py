@@ -26,7 +26,7 @@ def without_optimisations(path, x):
 
 
 def test_the_model_is_standard_and_its_scales_are_powers_of_two(graft, network, samples):  # noqa: F811
-    done = graft("convert", "net.onnx", "--precision", "fp8", "--calibrate", str(samples), "-o", "q.onnx", "--json", "-")
+    done = graft("convert", "net.onnx", "--precision", "fp8", "--calibrate", samples, "-o", "q.onnx", "--json", "-")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)["quantization"]
     assert report["weights"] == "fp8" and report["method"] == "minmax" and 0 < report["error"] < 0.1

@@ -262,6 +262,8 @@ std::vector<ScheduledCase> integer_products() {
           integers("bytes_open_on_hopper", "sm_90a", "i8", "u8", "m", 64, 144, true, roles, {{"m", 150}})};
 }
 
+constexpr const char* kRounded = "  %y: ? = QuantizeLinear \"narrow\" (%r, %step) {output_dtype = 17}\n";
+
 /// Products of floats of 8 bits, whose sums are scaled, with a residual that is read as such, and rounded or not.
 std::vector<ScheduledCase> float8_products() {
   const auto floats = [](std::string name, const char* a, const char* b, const std::string& rows,
@@ -282,9 +284,7 @@ std::vector<ScheduledCase> float8_products() {
   %r: ? = Add "with_residual" (%b, %d)
 {5}  output %y
 }})",
-                                          a, b, rows, n, k,
-                                          narrow ? "  %y: ? = QuantizeLinear \"narrow\" (%r, %step) {output_dtype = 17}\n"
-                                                 : "  %y: ? = Relu \"clamped\" (%r)\n");
+                                          a, b, rows, n, k, narrow ? kRounded : "  %y: ? = Relu \"clamped\" (%r)\n");
     return ScheduledCase{std::move(name), "sm_90a", narrow ? "float8" : "f16", graph, "product", std::move(schedules),
                          std::move(sizes)};
   };

@@ -135,7 +135,8 @@ void add_convert(Command app, Action& action) {
   sub.add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
       .type_name("FILE");
-  sub.add_option("--precision", command->precision, "the lower precision: fp16, bf16, int8, fp8, or int4 (weights alone)")
+  sub.add_option("--precision", command->precision,
+                 "the lower precision: fp16, bf16, int8, fp8, or int4 (weights alone)")
       .required().one_of({"fp16", "bf16", "int8", "fp8", "int4"}).type_name("TYPE");
   command->calibration.add_to(sub);
   sub.add_option("--lists", command->lists,

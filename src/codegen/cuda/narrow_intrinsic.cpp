@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spellings for kernels all of whose results are rounded to floats of 16 or 8 bits or to integers of 8. Each is within 2^-17
-// of the value that it stands for, the rounding of an f16 being 2^-12; the full accuracy of f32 would cost several
-// times as many instructions, which is more than fit between the loads and stores of so few bytes. Integers of 8 bits
-// are exact where sums, products and quotients make them: only functions that are approximated anyhow are cheaper.
+// Spellings for kernels all of whose results are rounded to floats of 16 or 8 bits or to integers of 8. Each is within
+// 2^-17 of the value that it stands for, the rounding of an f16 being 2^-12; the full accuracy of f32 would cost
+// several times as many instructions, which is more than fit between the loads and stores of so few bytes. Integers of
+// 8 bits are exact where sums, products and quotients make them: only functions that are approximated anyhow are
+// cheaper.
 #include <cmath>
 #include <optional>
 #include <unordered_set>

@@ -250,7 +250,8 @@ unsigned char graft_float8_bits(graft_element type, float value) {
   float size = std::fmin(std::fabs(value), largest);
   size = std::fmin(std::ldexp(std::rint(std::ldexp(size, -unit_of(size))), unit_of(size)), largest);
   const int unit = unit_of(size), steps = static_cast<int>(std::ldexp(size, -unit));
-  return static_cast<unsigned char>(((unit + mantissa + bias - 1) << mantissa) + steps + (std::signbit(value) ? 128 : 0));
+  const int sign = std::signbit(value) ? 128 : 0;
+  return static_cast<unsigned char>(((unit + mantissa + bias - 1) << mantissa) + steps + sign);
 }
 
 float graft_float8_value(graft_element type, unsigned char bits) {

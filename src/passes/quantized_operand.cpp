@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/dequantized.h"
+#include "passes/quantized_operand.h"
 
 #include "passes/edit.h"
 
