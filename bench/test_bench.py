@@ -34,6 +34,7 @@ import tensorflow_table
 import timing
 import torch_fusions
 import torch_table
+from trained import case as trained_case, files as trained_files
 
 # A library with graft_c.h's functions whose every run doubles its first input.
 DOUBLING_LIBRARY = r"""
@@ -346,6 +347,37 @@ class MixedTable(unittest.TestCase):
         with self.assertRaises(SystemExit), contextlib.redirect_stderr(output):
             mixed_table.parse_options(["--networks", "resnet50_v1,vgg"])
         self.assertIn("--networks vgg: there are", output.getvalue())
+
+
+class Accuracy(unittest.TestCase):
+    """What trained networks are judged by, and the table of it."""
+
+    def test_a_file_is_its_beginning_and_its_end_without_white_space(self):
+        settings = {"block_size": 8, "beg_size": 4, "end_size": 3, "padding_token": 256}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "file"
+            path.write_bytes(b"  abcdefghij\n\n")
+            self.assertEqual(bytes(trained_files.bytes_of(path, settings)), b"abcdhij")
+            path.write_bytes(b" x ")
+            self.assertEqual(trained_files.bytes_of(path, settings), [120, 32, 256, 256, 256, 32, 120])
+
+    def test_groups_have_a_size_and_the_last_one_less(self):
+        self.assertEqual(trained_case.grouped([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4], [5]])
+
+    def test_a_package_that_is_absent_is_named_with_its_list(self):
+        with self.assertRaisesRegex(SystemExit, "none_such is not installed: see tools/deps/environment-accuracy.txt"):
+            trained_case.folder_of("none_such")
+
+    def test_the_best_static_form_is_bold_and_what_cannot_be_made_a_dash(self):
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools" / "docs"))
+        import tables  # noqa: PLC0415  # of another folder
+        right = {"fp32": 90, "int8": 89.5, "dynamic": None, "int4": 91, "ORT int8": 12.25, "NNCF int8": 89.5}
+        facts = {"gpu": "cpu", "date": "2026-11-30", "onnxruntime": "1.31.1", "nncf": "3.4.0", "seeds": 3,
+                 "bound": 0.1, "rows": [{"network": "n", "right": right, "error": 0.0512, "layers": 3, "of": 4},
+                                        {"network": "m", "right": {**right, "int8": None}, "error": None}]}
+        text = tables.accuracy_table(facts)
+        self.assertIn("| n | 90.00 | **89.50** | - | 91.00 | 12.25 | **89.50** | 0.051, 3 of 4 |", text)
+        self.assertIn("| m | 90.00 | - | - | 91.00 | 12.25 | **89.50** | refused |", text)
 
 
 class DoorTable(unittest.TestCase):

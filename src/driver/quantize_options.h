@@ -19,7 +19,7 @@ class MeasuredNetwork;
 /// The name of the precision that is chosen by measuring.
 inline constexpr std::string_view kAutomatic = "auto";
 
-/// Decibels: a tenth of what an output varies by. Fitted on `./dev bench accuracy`, Xeon with AMX, 2026-11: networks of
+/// Decibels: a tenth of what an output varies by. Fitted on `./dev bench accuracy`, AMD EPYC, 2026-11: networks of
 /// 13 to 18 dB lost up to 11 points, those above 20 dB at most half a point.
 inline constexpr double kLeastSnr = 20;
 

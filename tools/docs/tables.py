@@ -154,15 +154,21 @@ def accuracy():
 
 
 def accuracy_table(results):
-    """Pictures that each form of a network gets right; the best of the 8-bit ones in bold."""
+    """What each form of a network gets right; the best of the static 8-bit ones in bold."""
     forms = list(results["rows"][0]["right"])
+    static = [form for form in forms if "int8" in form]
     rows = []
     for row in results["rows"]:
-        best = max(share for form, share in row["right"].items() if "int8" in form)
-        rows.append([row["network"], *(f"**{share:.2f}**" if "int8" in form and share == best else f"{share:.2f}"
-                                       for form, share in row["right"].items())])
-    return (f"{results['gpu']}, {results['date']}, ONNX Runtime {results['onnxruntime']}, means of {results['seeds']} "
-            f"networks each; test pictures that are right, in percent:\n\n" + table(["network", *forms], rows))
+        shown = {form: "-" if row["right"].get(form) is None else f"{row['right'][form]:.2f}" for form in forms}
+        best = max(float(shown[form]) for form in static if shown[form] != "-")
+        cells = [f"**{shown[form]}**" if form in static and shown[form] == f"{best:.2f}" else shown[form]
+                 for form in forms]
+        bound = "refused" if row["error"] is None else f"{row['error']:.3f}, {row['layers']} of {row['of']}"
+        rows.append([row["network"], *cells, bound])
+    return (f"{results['gpu']}, {results['date']}, ONNX Runtime {results['onnxruntime']}, NNCF {results['nncf']}, "
+            f"seeds of those trained here: {results['seeds']}; right answers in percent, the best of the static int8 "
+            f"ones in bold:\n\n" +
+            table(["network", *forms, f"--max-error {results['bound']}"], rows))
 
 
 # Page and name of the block: what makes it.
