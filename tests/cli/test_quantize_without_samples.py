@@ -226,7 +226,7 @@ def test_convolutions_stay_f32_and_say_so(graft, tmp_path):
 
 @pytest.mark.parametrize("words, reason", [
     (("--precision", "int8"), "--activations dynamic or float, which need none"),
-    (("--precision", "fp16", "--activations", "dynamic"), "are for --precision int8, int4"),
+    (("--precision", "fp16", "--activations", "dynamic"), "are for --precision int8, fp8, int4"),
     (("--precision", "int4", "--activations", "dynamic"), "their products take floats"),
     (("--precision", "int8", "--activations", "float", "--block", "32"), "blocks are of 4 bits"),
     (("--precision", "int8", "--activations", "dynamic", "--method", "mse"), "ranges of static activations"),
