@@ -131,8 +131,10 @@ class Rewriting {
     if (y_.scale != kNoValue && (count_of(graph_, y_.scale) != 1 || count_of(graph_, y_.zero) != 1)) {
       return "the scales of the result differ from row to row";
     }
-    for (const ValueId scale : {x_.scale, w_.scale, y_.scale}) {
-      if (scale != kNoValue && graph_.value(scale).type != DType::kFloat32) return "its scales are not f32";
+    if (y_.scale != kNoValue) {
+      for (const ValueId scale : {x_.scale, w_.scale, y_.scale}) {
+        if (graph_.value(scale).type != DType::kFloat32) return "its scales are not f32";
+      }
     }
     if (w_.scale != kNoValue) {
       const int64_t scales = count_of(graph_, w_.scale);
@@ -250,7 +252,8 @@ class Rewriting {
 
   /// What one step of the sums stands for: a scalar, or one per column.
   ValueId scale_of_sums() {
-    const ValueId product = append("scale", "Mul", {x_.scale, w_.scale}, DType::kFloat32);
+    const ValueId x = in_f32(graph_, name_ + "/x_scale", x_.scale), w = in_f32(graph_, name_ + "/w_scale", w_.scale);
+    const ValueId product = append("scale", "Mul", {x, w}, DType::kFloat32);
     const bool single = count_of(graph_, w_.scale) == 1;
     return append("scales", "Reshape",
                   {product, add_integers(graph_, name_ + "/scales_shape",
@@ -278,16 +281,25 @@ class Rewriting {
                  {values, scalar("y_scale", y_.scale), scalar("y_zero", y_.zero)});
   }
 
+  /// The node becomes the last step; of a network of f16 or bf16 a cast of what is computed in f32.
+  void finish_as(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {}) {
+    const DType type = graph_.value(graph_.nodes[index_].outputs[0]).type;
+    if (type == DType::kFloat32) return replace_node(graph_, index_, op, std::move(inputs), std::move(attributes));
+    const ValueId wide = append("wide", op, std::move(inputs), DType::kFloat32, std::move(attributes));
+    replace_node(graph_, index_, "Cast", {wide}, {{"to", int64_t{onnx_code(type)}}});
+  }
+
   void finish_floats(ValueId sums) {
     const ValueId scale = scale_of_sums();
     Attributes axis = axis_of_sums();
-    if (bias_ == kNoValue) return replace_node(graph_, index_, "DequantizeLinear", {sums, scale}, std::move(axis));
+    if (bias_ == kNoValue) return finish_as("DequantizeLinear", {sums, scale}, std::move(axis));
     const ValueId values = append("values", "DequantizeLinear", {sums, scale}, DType::kFloat32, std::move(axis));
+    const ValueId wide = in_f32(graph_, name_ + "/wide_bias", bias_);
     const ValueId bias = is_convolution_ ? append("bias", "Reshape",
-                                                  {bias_, add_integers(graph_, name_ + "/bias_shape", column_shape())},
+                                                  {wide, add_integers(graph_, name_ + "/bias_shape", column_shape())},
                                                   DType::kFloat32)
-                                         : bias_;
-    replace_node(graph_, index_, "Add", {values, bias});
+                                         : wide;
+    finish_as("Add", {values, bias});
   }
 
   Graph& graph_;

@@ -14,13 +14,19 @@ std::optional<Quantized> dequantized(const Graph& graph, ValueId value) {
   }
   if (!node || !is_op(*node, {"DequantizeLinear"}) || integer(*node, "block_size", 0) != 0) return std::nullopt;
   if (integer(*node, "output_dtype", 0) != 0) return std::nullopt;
-  if (graph.value(node->inputs[1]).type != DType::kFloat32) return std::nullopt;
+  const DType type = graph.value(node->inputs[1]).type;
+  if (type != DType::kFloat32 && type != DType::kFloat16 && type != DType::kBFloat16) return std::nullopt;
   Quantized found{node->inputs[0], node->inputs[1], input(*node, 2), integer(*node, "axis", 1), transposed};
   const int rank = rank_of(graph, found.codes);
   if (rank < 0) return std::nullopt;
   if (found.axis < 0) found.axis += rank;
   if (transposed) found.axis = 1 - found.axis;
   return found;
+}
+
+ValueId in_f32(Graph& graph, const std::string& name, ValueId value) {
+  if (value == kNoValue || graph.value(value).type == DType::kFloat32) return value;
+  return append_node(graph, name, "Cast", {value}, DType::kFloat32, graph.value(value).shape, {{"to", int64_t{1}}});
 }
 
 int64_t count_of(const Graph& graph, ValueId value) {

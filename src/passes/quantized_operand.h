@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "graph/graph.h"
 
@@ -15,8 +16,12 @@ struct Quantized {
   bool transposed = false;  ///< a matrix whose axes are to be exchanged
 };
 
-/// What a DequantizeLinear to f32, perhaps behind an exchange of a matrix's axes, reads; nothing where it has blocks.
+/// What a DequantizeLinear, perhaps behind an exchange of a matrix's axes, reads; nothing where it has blocks. The
+/// scale is of the type of its result: f32, or f16 or bf16 of networks that are of these.
 std::optional<Quantized> dequantized(const Graph& graph, ValueId value);
+
+/// The value in f32, by a Cast where it is of another type; none where there is none.
+ValueId in_f32(Graph& graph, const std::string& name, ValueId value);
 
 /// The number of elements of a parameter, a scalar or a list; 0 where it is not known.
 int64_t count_of(const Graph& graph, ValueId value);
