@@ -67,11 +67,12 @@ def version_of(package):
     return re.search(r"^__version__ = '([\d.]+)", (package / "version.py").read_text(), re.M)[1]
 
 
-def run_tests(name, python, host):
+def run_tests(name, python, host=None):
     """Runs tests/NAME in the environment; arguments of the command line go to pytest. `host`: the folder where the host
-    was built, and programs that use it. Returns the exit status."""
-    variables = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "GRAFT_BUILD": str(BUILD),
-                 "GRAFT_TEST_HOST": str(host)}
+    was built, and programs that use it, where there is one. Returns the exit status."""
+    variables = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "GRAFT_BUILD": str(BUILD)}
+    if host is not None:
+        variables["GRAFT_TEST_HOST"] = str(host)
     named = any(pathlib.Path(word.partition("::")[0]).exists() for word in sys.argv[1:])
     chosen = [*sys.argv[1:], *([] if named else [ROOT / "tests" / name])]
     return subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], env=variables,
