@@ -100,18 +100,10 @@ class Rewriting {
     const ValueId of_w = in_f32(graph_, name_ + "/w_scale", w_.scale);
     const ValueId product = append("scale", "Mul", {of_x, of_w}, DType::kFloat32);
     const ValueId scale = beside_columns("scales", product, count_of(graph_, w_.scale) == 1);
-    if (bias == kNoValue) return finish_as("Mul", {sums, scale});
+    if (bias == kNoValue) return finish_from_f32(graph_, index_, "Mul", {sums, scale});
     const ValueId values = append("values", "Mul", {sums, scale}, DType::kFloat32);
     const ValueId wide = in_f32(graph_, name_ + "/wide_bias", bias);
-    finish_as("Add", {values, is_convolution_ ? beside_columns("bias", wide, false) : wide});
-  }
-
-  /// The node becomes the last step; of a network of f16 or bf16 a cast of what is computed in f32.
-  void finish_as(std::string_view op, std::vector<ValueId> inputs) {
-    const DType type = graph_.value(graph_.nodes[index_].outputs[0]).type;
-    if (type == DType::kFloat32) return replace_node(graph_, index_, op, std::move(inputs));
-    const ValueId wide = append("wide", op, std::move(inputs), DType::kFloat32);
-    replace_node(graph_, index_, "Cast", {wide}, {{"to", int64_t{onnx_code(type)}}});
+    finish_from_f32(graph_, index_, "Add", {values, is_convolution_ ? beside_columns("bias", wide, false) : wide});
   }
 
   Graph& graph_;

@@ -281,25 +281,17 @@ class Rewriting {
                  {values, scalar("y_scale", y_.scale), scalar("y_zero", y_.zero)});
   }
 
-  /// The node becomes the last step; of a network of f16 or bf16 a cast of what is computed in f32.
-  void finish_as(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {}) {
-    const DType type = graph_.value(graph_.nodes[index_].outputs[0]).type;
-    if (type == DType::kFloat32) return replace_node(graph_, index_, op, std::move(inputs), std::move(attributes));
-    const ValueId wide = append("wide", op, std::move(inputs), DType::kFloat32, std::move(attributes));
-    replace_node(graph_, index_, "Cast", {wide}, {{"to", int64_t{onnx_code(type)}}});
-  }
-
   void finish_floats(ValueId sums) {
     const ValueId scale = scale_of_sums();
     Attributes axis = axis_of_sums();
-    if (bias_ == kNoValue) return finish_as("DequantizeLinear", {sums, scale}, std::move(axis));
+    if (bias_ == kNoValue) return finish_from_f32(graph_, index_, "DequantizeLinear", {sums, scale}, std::move(axis));
     const ValueId values = append("values", "DequantizeLinear", {sums, scale}, DType::kFloat32, std::move(axis));
     const ValueId wide = in_f32(graph_, name_ + "/wide_bias", bias_);
     const ValueId bias = is_convolution_ ? append("bias", "Reshape",
                                                   {wide, add_integers(graph_, name_ + "/bias_shape", column_shape())},
                                                   DType::kFloat32)
                                          : wide;
-    finish_as("Add", {values, bias});
+    finish_from_f32(graph_, index_, "Add", {values, bias});
   }
 
   Graph& graph_;

@@ -29,6 +29,15 @@ ValueId in_f32(Graph& graph, const std::string& name, ValueId value) {
   return append_node(graph, name, "Cast", {value}, DType::kFloat32, graph.value(value).shape, {{"to", int64_t{1}}});
 }
 
+void finish_from_f32(Graph& graph, int index, std::string_view op, std::vector<ValueId> inputs,
+                     Attributes attributes) {
+  const DType type = graph.value(graph.nodes[index].outputs[0]).type;
+  if (type == DType::kFloat32) return replace_node(graph, index, op, std::move(inputs), std::move(attributes));
+  const ValueId wide = append_node(graph, graph.nodes[index].name + "/wide", op, std::move(inputs), DType::kFloat32,
+                                   std::nullopt, std::move(attributes));
+  replace_node(graph, index, "Cast", {wide}, {{"to", int64_t{onnx_code(type)}}});
+}
+
 int64_t count_of(const Graph& graph, ValueId value) {
   const auto shape = constant_shape(graph, value);
   if (!shape) return 0;

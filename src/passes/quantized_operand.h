@@ -4,6 +4,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -22,6 +24,10 @@ std::optional<Quantized> dequantized(const Graph& graph, ValueId value);
 
 /// The value in f32, by a Cast where it is of another type; none where there is none.
 ValueId in_f32(Graph& graph, const std::string& name, ValueId value);
+
+/// Makes the node the last step, which computes in f32; of a network of f16 or bf16 a Cast of that step.
+void finish_from_f32(Graph& graph, int index, std::string_view op, std::vector<ValueId> inputs,
+                     Attributes attributes = {});
 
 /// The number of elements of a parameter, a scalar or a list; 0 where it is not known.
 int64_t count_of(const Graph& graph, ValueId value);

@@ -90,7 +90,7 @@ struct Report {
   bool has_random_inputs = false;     ///< the error is that of random inputs
 
   int64_t count_quantised() const;
-  /// int8, int4, or, where no layers are quantised, the type of floats.
+  /// int8, fp8, int4, or, where no layers are quantised, the type of floats.
   std::string_view precision() const { return layers.empty() ? floats : name_of(format.codes); }
 };
 
