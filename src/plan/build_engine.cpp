@@ -16,7 +16,9 @@
 #include "plan/divide_steps.h"
 #include "plan/kernel_table.h"
 #include "plan/place_derived.h"
+#include "plan/refused_ways.h"
 #include "plan/roofline.h"
+#include "plan/typical_sizes.h"
 #include "plan/warn_of_interpreter.h"
 #include "plan/whole_network.h"
 #include "runtime/session.h"
@@ -54,7 +56,11 @@ std::vector<TensorData> allocate_together(const std::vector<std::pair<DType, std
 
 class EngineBuilder {
  public:
-  EngineBuilder(FusedProgram program, const BuildOptions& options) : program_(std::move(program)), options_(options) {}
+  /// What a candidate that is measured does not: take another way where the code generator refuses the chosen one.
+  enum class Refused : uint8_t { kReplaced, kReported };
+
+  EngineBuilder(FusedProgram program, const BuildOptions& options, Refused refused = Refused::kReplaced)
+      : program_(std::move(program)), options_(options), replaces_(refused == Refused::kReplaced) {}
 
   /// Chooses the ways of all regions.
   void judge() {
@@ -66,8 +72,13 @@ class EngineBuilder {
     if (options_.compile_kernels) choose_ways(program_, typical_, options_, built_.record);
   }
   const Record& record() const { return built_.record; }
-  /// The steps that a record has choices for, with its names of their regions.
-  const std::vector<std::pair<size_t, std::string>>& keys() const { return keys_; }
+  /// A step that a record has a choice for.
+  struct ChosenStep {
+    size_t step;
+    std::string key;  ///< the record's name of the region
+    std::string way;
+  };
+  const std::vector<ChosenStep>& chosen() const { return chosen_; }
 
   /// Builds what was judged.
   BuiltEngine build() {
@@ -79,7 +90,7 @@ class EngineBuilder {
     }
     engine_.kernels = kernels_.kernels();
     if (options_.compile_kernels && !options_.choices_only) kernels_.compile(options_, engine_);
-    if (!options_.choices_only) use_interpreter_where_needed();
+    if (!options_.choices_only) replace_refused();
     engine_.derived = place_derived(program_, engine_.steps);
     if (!options_.choices_only) pack_constants();
     drop_unused_constants();
@@ -90,40 +101,8 @@ class EngineBuilder {
 
  private:
   void set_symbols() {
-    for (const auto& [name, range] : program_.symbol_ranges) {
-      engine_.symbols[name] = {range.min, range.opt, range.max};
-      typical_[name] = std::max<int64_t>(1, range.opt);
-    }
-    // Without a profile, batches are judged at one sample and other symbols at a size neither tiny nor large.
-    for (const std::string& symbol : batches()) typical_.emplace(symbol, 1);
-    constexpr int64_t kTypical = 32;
-    std::set<std::string, std::less<>> symbols;
-    for (const FusedTensor& tensor : program_.tensors) {
-      for (const Size& size : tensor.shape) size.collect_symbols(symbols);
-    }
-    for (const FusedStep& step : program_.steps) {
-      for (const SymbolSource& source : step.sources) symbols.insert(source.symbol);
-      for (const TensorDecl& decl : step.region.tensors) {
-        for (const Size& size : decl.shape) size.collect_symbols(symbols);
-      }
-    }
-    for (const DerivedSize& derived : program_.derived) derived.value.collect_symbols(symbols);
-    for (const DerivedSize& derived : program_.derived) symbols.erase(derived.symbol);
-    for (const std::string& symbol : symbols) typical_.emplace(symbol, kTypical);
-    add_typical(program_.derived, typical_);
-  }
-
-  /// Symbols that are the first axis of inputs and nothing else.
-  std::set<std::string> batches() const {
-    std::set<std::string> first, later;
-    for (const int input : program_.inputs) {
-      const Shape& shape = program_.tensors[input].shape;
-      for (size_t d = 0; d < shape.size(); ++d) {
-        if (const auto symbol = shape[d].as_symbol(); symbol && shape.size() > 1) (d ? later : first).insert(*symbol);
-      }
-    }
-    for (const std::string& symbol : later) first.erase(symbol);
-    return first;
+    for (const auto& [name, range] : program_.symbol_ranges) engine_.symbols[name] = {range.min, range.opt, range.max};
+    typical_ = typical_sizes(program_);
   }
 
   static Size bytes_of_tensor(const FusedTensor& tensor) {
@@ -226,7 +205,12 @@ class EngineBuilder {
     const RegionTask task = task_of(region, fused, program_.tensors);
     const std::string key = region_key(task, typical_);
     const RegionChoice& choice = built_.record.regions.at(key);
-    keys_.emplace_back(engine_.steps.size(), key);
+    chosen_.push_back({engine_.steps.size(), key, choice.way});
+    follow(choice, task, step);
+  }
+
+  /// The step in the chosen way; in the interpreter where that is none.
+  void follow(const RegionChoice& choice, const RegionTask& task, EngineStep& step) {
     step.candidates = choice.lost;
     step.milliseconds = choice.milliseconds;
     Way way = find_way(task, choice.way, typical_, options_);
@@ -240,7 +224,7 @@ class EngineBuilder {
       step.kernel = kernels_.add(*std::move(way.program));
       if (step.kind == StepKind::kKernel) step.offsets = std::move(way.offsets);
     }
-    use_layouts(region, way.layouts, step);
+    use_layouts(*task.region, way.layouts, step);
   }
 
   /// Arguments of the kernel that are no tensors of the region: memory that it works in.
@@ -304,17 +288,45 @@ class EngineBuilder {
     return packings_.back().engine_tensor;
   }
 
-  /// Steps whose kernel has no code run in the interpreter, with the reason on record.
-  void use_interpreter_where_needed() {
-    for (EngineStep& step : engine_.steps) {
-      if (step.kind != StepKind::kKernel || engine_.kernels[step.kernel].object >= 0) continue;
-      step.candidates.push_back({"generated " + step.schedule, 0, kernels_.failure(step.kernel)});
-      step.kind = StepKind::kInterpreter;
-      step.kernel = -1;
-      step.offsets.clear();
-      for (size_t i = 0; i < step.reference_inputs.size(); ++i) step.tensors[i] = step.reference_inputs[i];
-      step.tensors.resize(parse_region(step.region).outputs.size() + static_cast<size_t>(step.input_count));
+  /// Steps whose kernel has no code take their next ways, and run in the interpreter where none is left; the reasons
+  /// are on record.
+  void replace_refused() {
+    bool again = false;
+    for (ChosenStep& chosen : chosen_) {
+      EngineStep& step = engine_.steps[chosen.step];
+      if (step.kernel < 0 || engine_.kernels[step.kernel].object >= 0) continue;
+      const Candidate failed{chosen.way, 0, kernels_.failure(step.kernel)};
+      leave_way(step);
+      if (!replaces_) {
+        step.candidates.push_back(failed);
+        continue;
+      }
+      const FusedStep& fused = program_.steps[chosen.step];
+      Region region = fused.region;
+      normalise(region, rewrites_);
+      const RegionTask task = task_of(region, fused, program_.tensors);
+      RegionChoice& choice = built_.record.regions.at(chosen.key);
+      if (choice.way == chosen.way) refused_.replace(choice, failed, chosen.key, task, typical_, options_);
+      chosen.way = choice.way;
+      follow(choice, task, step);
+      again |= step.kernel >= 0;
     }
+    if (!again) return;
+    engine_.kernels.insert(engine_.kernels.end(), kernels_.kernels().begin() + std::ssize(engine_.kernels),
+                           kernels_.kernels().end());
+    kernels_.compile(options_, engine_);
+    replace_refused();
+  }
+
+  /// Makes the step what it was before a way was taken.
+  void leave_way(EngineStep& step) {
+    step.kind = StepKind::kInterpreter;
+    step.kernel = -1;
+    step.schedule.clear();
+    step.library.clear();
+    step.offsets.clear();
+    for (size_t i = 0; i < step.reference_inputs.size(); ++i) step.tensors[i] = step.reference_inputs[i];
+    step.tensors.resize(parse_region(step.region).outputs.size() + static_cast<size_t>(step.input_count));
   }
 
   /// On a CPU constants are packed by kernels of the same kind that run the network: a small engine of its own.
@@ -461,7 +473,9 @@ class EngineBuilder {
   Bindings typical_;
   std::vector<Packing> packings_;
   std::map<std::string, std::vector<size_t>> packings_of_;  ///< by the texts of layout and shape
-  std::vector<std::pair<size_t, std::string>> keys_;
+  std::vector<ChosenStep> chosen_;
+  bool replaces_;
+  RefusedWays refused_;
   BuiltEngine built_;
 };
 
@@ -499,10 +513,10 @@ void note_times(const Record& measured, const std::string& reason, const EngineB
     }
     choice.lost.push_back({alone.way, alone.milliseconds, reason});
   }
-  for (const auto& [step, key] : builder.keys()) {
-    const RegionChoice& choice = built.record.regions.at(key);
-    built.engine.steps[step].candidates = choice.lost;
-    built.engine.steps[step].milliseconds = choice.milliseconds;
+  for (const EngineBuilder::ChosenStep& each : builder.chosen()) {
+    const RegionChoice& choice = built.record.regions.at(each.key);
+    built.engine.steps[each.step].candidates = choice.lost;
+    built.engine.steps[each.step].milliseconds = choice.milliseconds;
   }
 }
 
@@ -553,14 +567,16 @@ std::optional<std::vector<double>> TimingCache::find_all(const std::vector<std::
 }
 
 BuiltEngine build_candidate(FusedProgram program, const BuildOptions& options) {
-  EngineBuilder builder(std::move(program), options);
+  EngineBuilder builder(std::move(program), options, EngineBuilder::Refused::kReported);
   builder.judge();
   return builder.build();
 }
 
 BuiltEngine build_engine(FusedProgram program, const BuildOptions& options) {
   if (!options.device || options.tuning == Tuning::kOff || bytes_of_constants(program) > kMostCompared) {
-    BuiltEngine built = build_candidate(std::move(program), options);
+    EngineBuilder builder(std::move(program), options);
+    builder.judge();
+    BuiltEngine built = builder.build();
     if (options.compile_kernels) warn_of_interpreter(built.engine);
     return built;
   }

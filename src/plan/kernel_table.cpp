@@ -44,13 +44,15 @@ int KernelTable::add(tile::Program program) {
 }
 
 void KernelTable::compile(const BuildOptions& options, Engine& engine) {
-  if (kernels_.empty()) return;
+  std::vector<int> order;
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    if (engine.kernels[k].object < 0 && failures_[k].empty()) order.push_back(static_cast<int>(k));
+  }
+  if (order.empty()) return;
   // Units of nearly equal text, so that all threads compile; the same on every machine, since the kernel cache knows
   // units.
-  const size_t count = std::clamp<size_t>(kernels_.size() / kKernelsOfUnit, 1, kMostUnits);
+  const size_t count = std::clamp<size_t>(order.size() / kKernelsOfUnit, 1, kMostUnits);
   std::vector<Unit> units(count);
-  std::vector<int> order(kernels_.size());
-  for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return kernels_[a].program.size() > kernels_[b].program.size(); });
   for (const int k : order) {

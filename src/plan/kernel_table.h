@@ -18,7 +18,8 @@ class KernelTable {
   int add(tile::Program program);
   /// All of them, without code.
   const std::vector<EngineKernel>& kernels() const { return kernels_; }
-  /// Compiles the kernels of `engine`, which are these. One that cannot be compiled gets a reason instead of an object.
+  /// Compiles the kernels of `engine`, which are these, but for those that were compiled or refused before. One that
+  /// cannot be compiled gets a reason instead of an object.
   void compile(const BuildOptions& options, Engine& engine);
   /// Why the kernel has no code; empty when it has.
   const std::string& failure(int kernel) const { return failures_[kernel]; }
