@@ -36,12 +36,8 @@ CalibratedTensor calibrated(const Histogram& histogram, const quantize::Range& r
 
 Calibrator::Calibrator(const Graph& graph, const quantize::Places& places, const CompileOptions& options,
                        const std::vector<ValueId>& by_channel)
-    : network_(watch(graph, places, options)),
-      threads_(options.threads > 0 ? options.threads : available_threads()) {
-  std::set<std::string, std::less<>> names;
-  for (const ValueId value : by_channel) names.insert(graph.value(value).name);
-  for (Watched& each : watched_) each.by_channel = names.contains(each.name);
-}
+    : network_(watch(graph, places, options, by_channel)),
+      threads_(options.threads > 0 ? options.threads : available_threads()) {}
 
 void Calibrator::Watched::add(const TensorData& tensor) {
   const std::span<const float> elements = tensor.as<float>();
@@ -55,7 +51,9 @@ void Calibrator::Watched::add(const TensorData& tensor) {
 }
 
 std::unique_ptr<MeasuredNetwork> Calibrator::watch(const Graph& graph, const quantize::Places& places,
-                                                   const CompileOptions& options) {
+                                                   CompileOptions options, const std::vector<ValueId>& by_channel) {
+  std::set<std::string, std::less<>> names;
+  for (const ValueId value : by_channel) names.insert(graph.value(value).name);
   Graph watched = graph;
   std::set<ValueId> known;
   for (const auto& [value, root] : places.ranges) {
@@ -68,6 +66,13 @@ std::unique_ptr<MeasuredNetwork> Calibrator::watch(const Graph& graph, const qua
     auto output = std::find(watched.outputs.begin(), watched.outputs.end(), root);
     if (output == watched.outputs.end()) output = watched.outputs.insert(watched.outputs.end(), root);
     watched_.push_back({graph.value(root).name, false, static_cast<size_t>(output - watched.outputs.begin())});
+  }
+  // A histogram counts the elements of outputs that were added, in whatever order they come.
+  options.any_order.assign(watched.outputs.size(), true);
+  std::fill_n(options.any_order.begin(), graph.outputs.size(), false);
+  for (Watched& each : watched_) {
+    each.by_channel = names.contains(each.name);
+    if (each.by_channel && !each.is_input) options.any_order[each.number] = false;
   }
   return std::make_unique<MeasuredNetwork>(std::move(watched), options);
 }

@@ -50,8 +50,8 @@ class Calibrator {
     void add(const TensorData& tensor);
   };
   /// Of the graph with its watched activations as results.
-  std::unique_ptr<MeasuredNetwork> watch(const Graph& graph, const quantize::Places& places,
-                                         const CompileOptions& options);
+  std::unique_ptr<MeasuredNetwork> watch(const Graph& graph, const quantize::Places& places, CompileOptions options,
+                                         const std::vector<ValueId>& by_channel);
 
   std::vector<Watched> watched_;  ///< in the order of the network
   std::unique_ptr<MeasuredNetwork> network_;

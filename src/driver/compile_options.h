@@ -54,6 +54,7 @@ struct CompileOptions {
   std::string params;                                    ///< of a symbol of MXNet: the file; empty: the one beside it
   std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
+  std::vector<bool> any_order;  ///< by output: those that may be given with their axes as kernels store them
   std::vector<std::string> disabled;
   Metadata metadata;  ///< pairs for the plan, which change nothing about the engine
   Progress progress;

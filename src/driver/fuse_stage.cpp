@@ -15,6 +15,7 @@ FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOpt
   FusedProgram program = fuse(read, {.sums_with_rows = target.kind == TargetKind::kCuda,
                                      .gathers_columns = target.kind == TargetKind::kCuda,
                                      .stages_windows = target.kind == TargetKind::kCpu,
+                                     .any_order = options.any_order,
                                      .cancelled = options.cancelled});
   if (target.kind == TargetKind::kCpu) for_each_program(program, turn_results);
   if (options.precision == Precision::kTf32) for_each_program(program, allow_tf32);

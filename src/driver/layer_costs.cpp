@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/layer_costs.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string_view>
@@ -118,33 +119,47 @@ std::vector<double> times_of(const Layers& layers, const Graph& graph, const Eng
   return times;
 }
 
-std::vector<std::optional<LayerError>> errors_of(const Graph& graph, const quantize::Places& places,
-                                                 const quantize::Quantisers& quantisers, const quantize::Format& format,
-                                                 const quantize::RoundedWeights& rounded,
-                                                 const std::vector<std::vector<TensorData>>& runs,
-                                                 const CompileOptions& options, const std::function<bool()>& has_time) {
+LayerErrors::LayerErrors(const Graph& graph, const quantize::Places& places, const quantize::Quantisers& quantisers,
+                         const quantize::Format& format, const quantize::RoundedWeights& rounded,
+                         std::vector<std::vector<TensorData>> runs, const CompileOptions& options)
+    : runs_(std::move(runs)), options_(options) {
   quantize::GatedNetwork gated = quantize::gate(graph, places, quantisers, format, rounded);
-  const size_t layers = gated.layers.size();
-  MeasuredNetwork network(std::move(gated.graph), options);
-  std::vector<std::vector<TensorData>> expected;
-  const auto with = [&](std::vector<TensorData> inputs, size_t chosen) -> const std::vector<TensorData>& {
-    if (options.cancelled && options.cancelled()) throw Error(ErrorKind::kCancelled, "quantising was cancelled");
-    for (size_t n = 0; n < layers; ++n) {
-      inputs.push_back(TensorData::from_values<int>(DType::kBool, {}, {n == chosen ? 1 : 0}));
-    }
-    return network.run(inputs);
-  };
-  for (const std::vector<TensorData>& inputs : runs) expected.push_back(with(inputs, layers));
-  std::vector<std::optional<LayerError>> errors(layers);
+  layers_ = gated.layers.size();
+  network_ = std::make_unique<MeasuredNetwork>(std::move(gated.graph), options);
+  for (const std::vector<TensorData>& inputs : runs_) expected_.push_back(run(inputs, std::vector<bool>(layers_)));
+}
+
+const std::vector<TensorData>& LayerErrors::run(std::vector<TensorData> inputs, const std::vector<bool>& quantised) {
+  if (options_.cancelled && options_.cancelled()) throw Error(ErrorKind::kCancelled, "quantising was cancelled");
+  for (const bool each : quantised) inputs.push_back(TensorData::from_values<int>(DType::kBool, {}, {each ? 1 : 0}));
+  return network_->run(inputs);
+}
+
+LayerError LayerErrors::error_of(const std::vector<bool>& quantised, size_t runs) {
+  Difference difference;
+  for (size_t n = 0; n < runs; ++n) difference.add(expected_[n], run(runs_[n], quantised));
+  return {difference.error(), noise_power(difference.worst_noise_db())};
+}
+
+std::vector<std::optional<LayerError>> LayerErrors::alone(const std::function<bool()>& has_time) {
+  constexpr size_t kMostRuns = 128;  // of all layers, where one run of each is less
+  const size_t runs = std::clamp<size_t>(kMostRuns / std::max<size_t>(layers_, 1), 1, runs_.size());
+  std::vector<std::optional<LayerError>> errors(layers_);
   size_t done = 0;
-  for (const size_t layer : spread(layers)) {
+  for (const size_t layer : spread(layers_)) {
     if (!has_time()) break;
-    report(options, "quantize", "layer by layer", static_cast<int>(done++), static_cast<int>(layers));
-    Difference difference;
-    for (size_t n = 0; n < runs.size(); ++n) difference.add(expected[n], with(runs[n], layer));
-    errors[layer] = LayerError{difference.error(), noise_power(difference.worst_noise_db())};
+    report(options_, "quantize", "layer by layer", static_cast<int>(done++), static_cast<int>(layers_));
+    std::vector<bool> quantised(layers_, false);
+    quantised[layer] = true;
+    errors[layer] = error_of(quantised, runs);
   }
   return errors;
+}
+
+LayerError LayerErrors::without(const std::vector<bool>& kept) {
+  std::vector<bool> quantised = kept;
+  quantised.flip();
+  return error_of(quantised, runs_.size());
 }
 
 }  // namespace graft

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -36,12 +37,28 @@ struct LayerError {
   double noise = 0;  ///< of the worst output, in power, as a share of its signal's (Difference::worst_noise_db)
 };
 
-/// The error of the network's outputs on these runs when one layer alone is quantised, for each layer: of one
-/// compilation, by quantize::gate. Layers for which `has_time` no longer holds are left unknown. Throws `cancelled`.
-std::vector<std::optional<LayerError>> errors_of(const Graph& graph, const quantize::Places& places,
-                                                 const quantize::Quantisers& quantisers, const quantize::Format& format,
-                                                 const quantize::RoundedWeights& rounded,
-                                                 const std::vector<std::vector<TensorData>>& runs,
-                                                 const CompileOptions& options, const std::function<bool()>& has_time);
+/// The error of the network's outputs on a few runs with any of its layers quantised: of one compilation, by
+/// quantize::gate. What stands between layers stays in floats. Not for several threads at once.
+class LayerErrors {
+ public:
+  LayerErrors(const Graph& graph, const quantize::Places& places, const quantize::Quantisers& quantisers,
+              const quantize::Format& format, const quantize::RoundedWeights& rounded,
+              std::vector<std::vector<TensorData>> runs, const CompileOptions& options);
+
+  /// Of each layer alone, on the first of the runs where there are many layers. Layers for which `has_time` no longer
+  /// holds are left unknown. Throws `cancelled`.
+  std::vector<std::optional<LayerError>> alone(const std::function<bool()>& has_time);
+  /// With all layers but the kept ones quantised. Throws `cancelled`.
+  LayerError without(const std::vector<bool>& kept);
+
+ private:
+  const std::vector<TensorData>& run(std::vector<TensorData> inputs, const std::vector<bool>& quantised);
+  LayerError error_of(const std::vector<bool>& quantised, size_t runs);
+
+  std::vector<std::vector<TensorData>> runs_, expected_;
+  const CompileOptions& options_;
+  size_t layers_ = 0;
+  std::unique_ptr<MeasuredNetwork> network_;
+};
 
 }  // namespace graft

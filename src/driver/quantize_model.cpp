@@ -157,11 +157,11 @@ class Search {
   /// Replaces that network by the one in which the noisiest layers stay f32.
   void keep_noisy_layers() {
     layers_ = Layers(graph_, places_);
-    errors_ = errors_of(graph_, places_, quantisers_, format_, rounded_, runs_.runs(), options_,
-                        [this] { return has_time(1); });
+    LayerErrors gated = gated_network();
+    errors_ = gated.alone([this] { return has_time(1); });
     all_.network.reset();
     std::vector<std::pair<std::vector<bool>, QuantisedModel>> tried;
-    const std::vector<bool> chosen = quieter(all_.model.report, [&](const std::vector<bool>& kept) {
+    const std::vector<bool> chosen = quieter(all_.model.report, gated, [&](const std::vector<bool>& kept) {
       tried.emplace_back(kept, try_with(reasons_of_noise(kept)).model);
       return noise_power(tried.back().second.report.worst_noise_db);
     });
@@ -172,10 +172,18 @@ class Search {
     all_.model = std::move(made->second);
   }
 
-  std::vector<bool> quieter(const Report& all, const quantize::MeasureNoise& measure) const {
-    std::vector<double> noise;
-    for (const std::optional<LayerError>& layer : errors_) noise.push_back(layer ? layer->noise : 0);
-    return quantize::keep_noisiest(noise, noise_power(all.worst_noise_db), noise_power(choices_.least_snr()), measure);
+  LayerErrors gated_network() const {
+    return LayerErrors(graph_, places_, quantisers_, format_, rounded_, runs_.runs(), options_);
+  }
+
+  std::vector<bool> quieter(const Report& all, LayerErrors& gated, const quantize::MeasureNoise& measure) const {
+    quantize::KnownNoise known{.all = noise_power(all.worst_noise_db)};
+    for (const std::optional<LayerError>& layer : errors_) known.alone.push_back(layer ? layer->noise : 0);
+    const auto estimate = [&](const std::vector<bool>& kept) {
+      report(options_, "quantize", "which layers stay fp32");
+      return gated.without(kept).noise;
+    };
+    return quantize::keep_noisiest(known, noise_power(choices_.least_snr()), estimate, measure);
   }
 
   LeftOut reasons_of_noise(const std::vector<bool>& kept) const {
@@ -321,7 +329,8 @@ class Search {
 
   /// Measures networks in which the noisiest layers stay f32, and gives the number of the trial to take.
   size_t add_quieter(const Budget& budget, std::vector<quantize::Trial>& trials, std::vector<Report>& reports) const {
-    const std::vector<bool> chosen = quieter(Report(reports[0]), [&](const std::vector<bool>& kept) {
+    LayerErrors gated = gated_network();
+    const std::vector<bool> chosen = quieter(Report(reports[0]), gated, [&](const std::vector<bool>& kept) {
       trials.push_back(budget.measure(kept));
       trials.back().kept = kept;
       return noise_power(reports.back().worst_noise_db);
@@ -343,10 +352,7 @@ class Search {
     all_times_ = time(all.model.graph, *all.network, Precision::kFp32, engine);
     all_layers_ = times_of(layers_, graph_, *engine, all_times_.steps);
     errors_.assign(layers_.names.size(), std::nullopt);
-    if (data_) {
-      errors_ = errors_of(graph_, places_, quantisers_, format_, rounded_, runs_.runs(), options_,
-                          [this] { return has_time(kLimitOfLayers); });
-    }
+    if (data_) errors_ = gated_network().alone([this] { return has_time(kLimitOfLayers); });
     std::vector<LayerCost> costs;
     const std::vector<double> expected = expected_errors(all.model.report);
     for (size_t n = 0; n < layers_.names.size(); ++n) {

@@ -128,8 +128,8 @@ class Neighbours {
 
 class LayoutAssignment {
  public:
-  explicit LayoutAssignment(FusedProgram& program)
-      : program_(program), turned_(program.tensors.size()), convolved_(program.tensors.size()) {}
+  LayoutAssignment(FusedProgram& program, const std::vector<bool>& any_order)
+      : program_(program), any_order_(any_order), turned_(program.tensors.size()), convolved_(program.tensors.size()) {}
 
   void run() {
     find_fixed();
@@ -147,7 +147,9 @@ class LayoutAssignment {
   void find_fixed() {
     fixed_.assign(program_.tensors.size(), false);
     for (const int tensor : program_.inputs) fixed_[tensor] = true;
-    for (const int tensor : program_.outputs) fixed_[tensor] = true;
+    for (size_t n = 0; n < program_.outputs.size(); ++n) {
+      if (n >= any_order_.size() || !any_order_[n]) fixed_[program_.outputs[n]] = true;
+    }
     for (const FusedStep& step : program_.steps) {
       for (const SymbolSource& source : step.sources) fixed_[source.tensor] = true;
       for (const int tensor : step.outputs) fixed_[tensor] = fixed_[tensor] || !is_plain(step.region);
@@ -279,6 +281,7 @@ class LayoutAssignment {
   }
 
   FusedProgram& program_;
+  const std::vector<bool>& any_order_;
   std::vector<bool> turned_, fixed_;
   std::vector<bool> convolved_;                      ///< computed from a convolution's results
   std::map<int, std::vector<int>> views_;            ///< of a tensor, that are turned when it is
@@ -287,7 +290,9 @@ class LayoutAssignment {
 
 }  // namespace
 
-void assign_layouts(FusedProgram& program) { LayoutAssignment(program).run(); }
+void assign_layouts(FusedProgram& program, const std::vector<bool>& any_order) {
+  LayoutAssignment(program, any_order).run();
+}
 
 namespace {
 

@@ -297,7 +297,9 @@ class Fusion {
       if (id != kNoValue) add_operand(step, materialise(id), true);
     }
     for (const NodeBody& body : bodies_of(node)) {
-      FusedProgram inner = fuse(*body.graph, choices_);
+      FusionChoices choices = choices_;
+      choices.any_order.clear();
+      FusedProgram inner = fuse(*body.graph, choices);
       inner.prefix = node.name + "/" + body.attribute + "/";
       inner.symbol_ranges.insert(graph_.symbol_ranges.begin(), graph_.symbol_ranges.end());
       program_.notes.insert(program_.notes.end(), inner.notes.begin(), inner.notes.end());
@@ -542,7 +544,7 @@ bool has_contraction(const Region& region) {
 FusedProgram fuse(const Graph& graph, const FusionChoices& choices) {
   FusedProgram program = Fusion(graph, choices).run();
   merge_attention(program);
-  assign_layouts(program);
+  assign_layouts(program, choices.any_order);
   for (const std::string& note : program.notes) log(LogLevel::kReason, "{}", note);
   return program;
 }

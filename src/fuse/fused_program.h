@@ -71,6 +71,7 @@ struct FusionChoices {
   bool gathers_columns = false;
   /// What a window that slides beside its channels reads is computed once for all of its points (tile/lower_window).
   bool stages_windows = false;
+  std::vector<bool> any_order = {};  ///< by output of the graph: whether its axes may lie as kernels store them
   std::function<bool()> cancelled = {};  ///< asked before each step; true stops with Error{cancelled}
 };
 

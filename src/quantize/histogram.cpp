@@ -18,6 +18,78 @@ int64_t bin_of(double value, double inverse_width) {
 /// floor(bin / 2)
 int64_t half(int64_t bin) { return bin >> 1; }
 
+constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr size_t kLanes = 16;  // loops over so many elements become vectors
+
+/// The smallest finite element or zero, and the largest.
+struct Extent {
+  float low = 0, high = 0;
+  int64_t not_finite = 0;
+};
+
+Extent extent_of(std::span<const float> elements) {
+  float low[kLanes] = {}, high[kLanes] = {};
+  int32_t finite[kLanes] = {};
+  const auto take = [&](size_t lane, float element) {
+    const bool is_finite = std::fabs(element) <= kLargest;
+    const float value = is_finite ? element : 0.0f;
+    low[lane] = value < low[lane] ? value : low[lane];
+    high[lane] = value > high[lane] ? value : high[lane];
+    finite[lane] += is_finite ? 1 : 0;
+  };
+  size_t i = 0;
+  for (; i + kLanes <= elements.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) take(lane, elements[i + lane]);
+  }
+  for (; i < elements.size(); ++i) take(0, elements[i]);
+  Extent extent{.not_finite = static_cast<int64_t>(elements.size())};
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    extent.low = std::min(extent.low, low[lane]), extent.high = std::max(extent.high, high[lane]);
+    extent.not_finite -= finite[lane];
+  }
+  return extent;
+}
+
+/// Counts that go into a histogram's bins later: neighbours count in tables of their own, as equal elements would wait
+/// for each other.
+class PartialCounts {
+ public:
+  void count(std::span<const float> elements, float inverse_width, int32_t first_bin, size_t bins) {
+    tables_.resize(kTables * bins);
+    bins_ = bins;
+    int32_t places[kLanes];
+    size_t i = 0;
+    for (; i + kLanes <= elements.size(); i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        places[lane] = place(elements[i + lane], inverse_width) - first_bin;
+      }
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        ++tables_[(lane % kTables) * bins + static_cast<size_t>(places[lane])];
+      }
+    }
+    for (; i < elements.size(); ++i) {
+      ++tables_[static_cast<size_t>(place(elements[i], inverse_width) - first_bin)];
+    }
+  }
+  /// Empties them into the bins that they were counted by.
+  void add_to(std::vector<int64_t>& bins) {
+    for (size_t i = 0; i < tables_.size(); ++i) bins[i % bins_] += tables_[i];
+    tables_.clear();
+  }
+
+ private:
+  static constexpr size_t kTables = 4;
+
+  static int32_t place(float element, float inverse_width) {
+    const float scaled = element * inverse_width;
+    const auto truncated = static_cast<int32_t>(scaled);
+    return truncated - (scaled < static_cast<float>(truncated) ? 1 : 0);
+  }
+
+  std::vector<uint32_t> tables_;
+  size_t bins_ = 1;
+};
+
 }  // namespace
 
 double Histogram::width() const { return std::ldexp(1.0, exponent_); }
@@ -47,26 +119,30 @@ void Histogram::cover(float low, float high) {
 }
 
 void Histogram::add(std::span<const float> elements) {
-  float low = 0, high = 0;
-  int64_t finite = 0;
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  for (const float element : elements) {
-    const bool is_finite = std::fabs(element) <= kLargest;
-    finite += is_finite ? 1 : 0;
-    const float value = is_finite ? element : 0.0f;
-    low = value < low ? value : low, high = value > high ? value : high;
+  constexpr size_t kChunk = 16384;  // stays in a cache between the two passes over it
+  PartialCounts counts;
+  for (size_t first = 0; first < elements.size(); first += kChunk) {
+    const std::span<const float> chunk = elements.subspan(first, std::min(kChunk, elements.size() - first));
+    const Extent extent = extent_of(chunk);
+    const auto finite = static_cast<int64_t>(chunk.size()) - extent.not_finite;
+    not_finite_ += extent.not_finite;
+    if (finite == 0) continue;
+    if (count_ == 0 || extent.low < low_ || extent.high > high_) {
+      counts.add_to(bins_);
+      cover(extent.low, extent.high);
+    }
+    count_ += finite;
+    // Scaling by a power of two is exact in float but at the ends of its range.
+    if (extent.not_finite == 0 && std::abs(exponent_) < 100 && elements.size() >= 16 * bins_.size()) {
+      counts.count(chunk, std::ldexp(1.0f, -exponent_), static_cast<int32_t>(first_), bins_.size());
+      continue;
+    }
+    const double inverse = std::ldexp(1.0, -exponent_);
+    for (const float element : chunk) {
+      if (std::fabs(element) <= kLargest) ++bins_[static_cast<size_t>(bin_of(element, inverse) - first_)];
+    }
   }
-  not_finite_ += static_cast<int64_t>(elements.size()) - finite;
-  if (finite == 0) return;
-  if (count_ == 0 || low < low_ || high > high_) cover(low, high);
-  count_ += finite;
-  const double inverse = std::ldexp(1.0, -exponent_);
-  const bool all_finite = finite == static_cast<int64_t>(elements.size());
-  int64_t* const bins = bins_.data();
-  for (const float element : elements) {
-    if (!all_finite && !(std::fabs(element) <= kLargest)) continue;
-    ++bins[bin_of(element, inverse) - first_];
-  }
+  counts.add_to(bins_);
 }
 
 }  // namespace graft::quantize

@@ -58,6 +58,26 @@ TEST(Histogram, does_not_depend_on_how_elements_come) {
   expect_same(whole, histogram_of(values));
 }
 
+TEST(Histogram, counts_many_elements_as_it_does_few) {
+  std::vector<float> values = normal(300000, 2);
+  for (size_t n = 0; n < values.size(); n += 3) values[n] = 0;
+  values[150000] = -70, values[250000] = 1e4f, values[299999] = -0.0f, values[200001] = NAN;
+  const Histogram whole = histogram_of(values);
+  EXPECT_EQ(whole.not_finite(), 1);
+  EXPECT_EQ(whole.count(), 299999);
+  for (const size_t step : {1000u, 100001u}) {  // the first: each call is of too few for tables
+    Histogram parts;
+    for (size_t first = 0; first < values.size(); first += step) {
+      parts.add(std::span(values).subspan(first, std::min(step, values.size() - first)));
+    }
+    expect_same(whole, parts);
+    EXPECT_EQ(parts.not_finite(), 1);
+  }
+  int64_t sum = 0;
+  for (const int64_t bin : whole.bins()) sum += bin;
+  EXPECT_EQ(sum, whole.count());
+}
+
 TEST(Histogram, counts_each_element_in_its_bin) {
   const Histogram histogram = histogram_of({-1.5f, 0.0f, 0.25f, 0.25f, 3.0f});
   EXPECT_EQ(histogram.count(), 5);
