@@ -39,6 +39,9 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
   const std::vector<Target> targets = targets_of(options);
   context.multiplies_bytes = byte_units_of(targets);
+  // By an instruction that permutes bytes, or one by one: not yet measured on GPUs.
+  context.looks_up_bytes = std::all_of(targets.begin(), targets.end(),
+                                       [](const Target& target) { return target.kind == TargetKind::kCpu; });
   context.decodes_weights = decoding_of(targets);
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));

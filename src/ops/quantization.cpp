@@ -112,6 +112,16 @@ void define_dynamic_quantize(Definition& d) {
   d.out(2, zero);
 }
 
+/// table[code], for all codes from the smallest on.
+void define_lookup_table(Definition& d) {
+  const Tensor x = d.in(0), table = d.in(1);
+  d.require_shape(table, {256}, "its table should have an element for each of 256 codes");
+  const int64_t first = x.type() == DType::kInt8 ? -128 : 0;
+  d.out(0, d.compute("y", table.type(), Shape(x.shape()), [&](const Indices& i) {
+    return table({make_cast(DType::kInt64, x(i)) - make_index(first)});
+  }));
+}
+
 /// The parameter of a quantized matrix at element `i`: a scalar, one per row (left) or column (right), or broadcast.
 Expr parameter(Definition& d, int input, const Shape& shape, const Indices& i, bool left) {
   const Tensor t = d.in(input);
@@ -240,6 +250,19 @@ std::vector<Sample> matmul_float8_samples() {
           {.name = "many_products", .inputs = {e4m3({70, 256}), e4m3({256, 40})}, .tolerance = kFloat8Tolerance},
           {.name = "e5m2", .inputs = {e5m2({7}), e5m2({7, 5})}, .tolerance = kFloat8Tolerance}};
 }
+std::vector<Sample> lookup_table_samples() {
+  const auto bytes = [](DType type, Dims shape) {
+    return type == DType::kInt8 ? of(type, std::move(shape), -128, 127) : of(type, std::move(shape), 0, 255);
+  };
+  const auto sample = [&](const char* name, DType codes, DType table, Dims shape) {
+    return Sample{.name = name, .inputs = {bytes(codes, std::move(shape)), bytes(table, {256})}};
+  };
+  return {sample("unsigned", DType::kUint8, DType::kUint8, {3, 70}),
+          sample("signed", DType::kInt8, DType::kInt8, {5, 7, 9}),
+          sample("to_signed", DType::kUint8, DType::kInt8, {130}),
+          sample("one", DType::kInt8, DType::kUint8, {1})};
+}
+
 std::vector<Sample> qlinear_matmul_samples() {
   const auto parameters = [](double scale, double zero) {
     return std::pair(scalar(DType::kFloat32, scale), scalar(DType::kUint8, zero));
@@ -273,6 +296,9 @@ std::vector<OpDef> quantization_ops() {
       {.domain = "graft", .name = "MatMulFloat8", .since = 1, .inputs = {"a", "b"}, .outputs = {"y"}, .attributes = {},
        .define = define_product_of_bytes, .samples = matmul_float8_samples,
        .doc = "The matrix product of floats of 8 bits, in f32."},
+      {.domain = "graft", .name = "LookupTable", .since = 1, .inputs = {"x", "table"}, .outputs = {"y"},
+       .attributes = {}, .define = define_lookup_table, .samples = lookup_table_samples,
+       .doc = "The element of a table of 256 that stands for each code of 8 bits."},
       {.domain = "", .name = "QLinearMatMul", .since = 21,
        .inputs = {"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point"},
        .outputs = {"y"}, .attributes = {}, .define = define_qlinear_matmul, .samples = qlinear_matmul_samples,

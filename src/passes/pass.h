@@ -32,6 +32,8 @@ struct PassContext {
   /// Whether the machine has a unit that multiplies integers, or floats of 8 bits, of these types, weights on the
   /// right; null: products of dequantized tensors stay products of floats.
   std::function<bool(DType, DType)> multiplies_bytes;
+  /// Whether the machine finds codes of 8 bits in a table of all 256 faster than it computes them.
+  bool looks_up_bytes = false;
   /// Whether the machine's products decode weights of few bits as they read them, for rows of this type, and so many
   /// where that is known; null: such weights become floats.
   std::function<bool(DType type, std::optional<int64_t> rows)> decodes_weights;

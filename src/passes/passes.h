@@ -11,6 +11,7 @@ bool infer(Graph&, const PassContext&);
 bool integer_products(Graph&, const PassContext&);
 bool float8_products(Graph&, const PassContext&);
 bool keep_packed_weights(Graph&, const PassContext&);
+bool tabulate_codes(Graph&, const PassContext&);
 bool merge_quantizers(Graph&, const PassContext&);
 bool lower_flex_attention(Graph&, const PassContext&);
 bool seed_random(Graph&, const PassContext&);

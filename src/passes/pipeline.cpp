@@ -51,6 +51,7 @@ const std::vector<Pass>& pipeline() {
        "again: scales of decomposed normalisations, behind sunk transpositions"},
       {"remove_identities", remove_identities, "again: identities made by the rewrites above"},
       {"merge_equal_nodes", merge_equal_nodes, "again: equal constants and nodes that the rewrites above added"},
+      {"tabulate_codes", tabulate_codes, "functions of one tensor of 8-bit codes become lookup tables"},
       {"merge_quantizers", merge_quantizers, "quantizers take over the scales of their operands"},
       {"lower_precision", lower_precision, "f32 becomes the type of --precision, by the rules of each operator", true},
       {"sink_casts", sink_casts, "again: casts that lowering placed before data movement"},

@@ -44,6 +44,7 @@ std::string apply(const Pass& pass, const golden::Case& c) {
   context.environment = &plain;
   context.low_type = low_type(c);
   context.multiplies_bytes = [](DType, DType) { return true; };
+  context.looks_up_bytes = true;
   context.decodes_weights = [](DType, std::optional<int64_t>) { return true; };
   context.least_packed_elements = 0;
   context.reasons = &reasons;
@@ -73,6 +74,7 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   context.environment = &plain;
   context.low_type = low_type(c);
   context.multiplies_bytes = [](DType, DType) { return true; };
+  context.looks_up_bytes = true;
   context.decodes_weights = [](DType, std::optional<int64_t>) { return true; };
   context.least_packed_elements = 0;
   run_pass(after, pass, context);

@@ -158,6 +158,13 @@ def packed_product(case, feeds):
     return [(x.astype(np.float64) @ weights[:, :x.shape[-1]].T).astype(x.dtype)]
 
 
+def lookup_table(case, feeds):
+    """The table's element for each code, the smallest code first."""
+    del case
+    codes, table = feeds["input_0"], feeds["input_1"]
+    return [table[codes.astype(np.int64) - np.iinfo(codes.dtype).min]]
+
+
 def matmul_float8(case, feeds):
     """The product of the values, in f64."""
     return [(feeds["input_0"].astype(np.float64) @ feeds["input_1"].astype(np.float64)).astype(np.float32)]
@@ -174,6 +181,6 @@ REFERENCES = {"RandomNormal": random_numbers, "RandomUniform": random_numbers, "
               "RandomUniformLike": random_numbers, "Bernoulli": bernoulli, "Multinomial": multinomial,
               "Dropout": dropout, "MersenneRound": mersenne_round, "KeyPlace": key_place, "TreeLeaves": tree_leaves,
               "MaskedSoftmax": masked_softmax, "PackedMatMul": packed_product,
-              "MatMulFloat8": matmul_float8, "ConvFloat8": conv_float8,
+              "LookupTable": lookup_table, "MatMulFloat8": matmul_float8, "ConvFloat8": conv_float8,
               "Require": lambda case, feeds: [feeds["input_0"]],
               "Seed": lambda case, feeds: [np.array(0, np.int64)]}

@@ -207,12 +207,46 @@ llvm::Value* Emitter::load_memory(int buffer, const Address& address) {
     return from_memory(dtype, builder_.CreateMaskedLoad(vector, place, align, splat(mask_, lanes_),
                                                         llvm::Constant::getNullValue(vector)));
   }
+  if (Value* found = look_up_bytes(buffer, address)) return from_memory(dtype, found);
   if (Value* strided = load_strided(buffer, address)) return from_memory(dtype, strided);
   if (const auto window = find_window(buffer, address)) {
     const LanePlaces places = lane_places(buffer, address);
     return from_memory(dtype, load_window(buffer, address, *window, [&] { return gather(buffer, places); }));
   }
   return from_memory(dtype, gather(buffer, lane_places(buffer, address)));
+}
+
+/// Bytes from a table of 256, at places that are its own whatever they are: all of it lies in four registers. Null
+/// where no instruction permutes bytes, or this is another tensor.
+llvm::Value* Emitter::look_up_bytes(int buffer, const Address& address) {
+  constexpr int kBytes = 64, kRegisters = 4;
+  const tile::Buffer& from = program_.buffers[static_cast<size_t>(buffer)];
+  const bool is_table = bit_width(from.type) == 8 && from.scope == tile::Scope::kGlobal && from.shape.size() == 1 &&
+                        from.shape[0].is(kBytes * kRegisters) && from.strides[0].is(1);
+  if (!unit_.traits.permutes_bytes || !is_table || !address.varying || !address.stride.is(0) || lanes_ > kBytes) {
+    return nullptr;
+  }
+  Value* lanes = splat(emit(address.varying), lanes_);
+  Value* first = splat(emit(address.uniform), lanes_);
+  at_top();
+  auto* bytes = llvm::FixedVectorType::get(builder_.getInt8Ty(), kBytes);
+  auto* own = llvm::FixedVectorType::get(builder_.getInt8Ty(), static_cast<unsigned>(lanes_));
+  Value* places = builder_.CreateTrunc(builder_.CreateAdd(lanes, first), own);
+  std::vector<int> widened, taken;
+  for (int n = 0; n < kBytes; ++n) widened.push_back(n < lanes_ ? n : llvm::PoisonMaskElem);
+  for (int n = 0; n < lanes_; ++n) taken.push_back(n);
+  places = builder_.CreateShuffleVector(places, widened);
+  Value* table[kRegisters];
+  for (int n = 0; n < kRegisters; ++n) {
+    Value* start = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), buffers_[static_cast<size_t>(buffer)], n * kBytes);
+    table[n] = builder_.CreateAlignedLoad(bytes, start, llvm::Align(1));
+  }
+  const auto half = [&](int n) {
+    return builder_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_qi_512, {},
+                                    {table[n], places, table[n + 1]});
+  };
+  Value* is_low = builder_.CreateICmpSGE(places, llvm::Constant::getNullValue(bytes));
+  return builder_.CreateShuffleVector(builder_.CreateSelect(is_low, half(0), half(2)), taken);
 }
 
 /// One element from each place.

@@ -268,6 +268,7 @@ class Emitter {
   Value* pointer(int buffer, const Address& address);
   LanePlaces lane_places(int buffer, const Address& address);
   Value* gather(int buffer, const LanePlaces& places);
+  Value* look_up_bytes(int buffer, const Address& address);
   Value* gather_words(int buffer, const LanePlaces& places);
   Value* emit_size(const Size& size);
   Value* load_memory(int buffer, const Address& address);

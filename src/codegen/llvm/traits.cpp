@@ -12,6 +12,7 @@ void fill_x86_64(const Target& target, Traits& traits) {
   traits.register_bits = avx512 ? 512 : avx ? 256 : 128;
   traits.permutes = avx2;
   traits.permutes_words = avx2 && has_feature(target, "avx512bw") && has_feature(target, "avx512vl");
+  traits.permutes_bytes = avx512 && has_feature(target, "avx512vbmi");
   traits.fma = has_feature(target, "fma") || avx512;
   traits.bfloat = has_feature(target, "avx512bf16");
   traits.half = has_feature(target, "f16c") || avx512;

@@ -18,6 +18,7 @@ struct Traits {
 
   bool permutes = false;        ///< an instruction takes 32-bit lanes of a vector in any order
   bool permutes_words = false;  ///< and 16-bit lanes, of vectors of any length
+  bool permutes_bytes = false;  ///< and bytes, of two registers
   bool bfloat = false;          ///< an instruction rounds f32 to bf16; it takes denormals as zeros
   /// LLVM loads whole vectors where it knows which of their lanes are masked.
   bool forgets_known_masks = false;
