@@ -175,7 +175,7 @@ def calibrate(parts, host, graph_module, arguments, choices, inputs):
             raise InvalidArgumentError(f"batch {number} of calibration does not fit the graph: {error}") from None
         if number == 0 and choices.check:
             wrong = {part.number: disagreement(host, part.segment, result, run.of, run, [])
-                     for part, result in zip(learning, results)}
+                     for part, result in zip(learning, results) if not takes_nan(part, run)}
     return [changed_over(part) for part in parts if not choices.refuses(f"segment {part.number}",
                                                                         wrong.get(part.number))]
 
@@ -193,6 +193,12 @@ def borders(graph_module, host, parts, arguments):
     with torch.no_grad(), strict_fp32():
         run.run(*arguments)
     return run
+
+
+def takes_nan(part, run):
+    """Whether an input of the part has elements that are NaN: such samples are refused by name when it changes over,
+    and ReLU of a library's convolution may make zero of them."""
+    return any(run.of(index).isnan().any() for index in part.segment[1])
 
 
 def changed_over(part):
