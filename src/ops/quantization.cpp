@@ -122,7 +122,8 @@ void define_lookup_table(Definition& d) {
   }));
 }
 
-/// The parameter of a quantized matrix at element `i`: a scalar, one per row (left) or column (right), or broadcast.
+/// The parameter of a quantized matrix at element `i`, whose batches may be more than the matrix has: a scalar, one per
+/// row (left) or column (right), or broadcast.
 Expr parameter(Definition& d, int input, const Shape& shape, const Indices& i, bool left) {
   const Tensor t = d.in(input);
   const char* misfit = "a scale or zero point does not fit its matrix";
@@ -131,9 +132,9 @@ Expr parameter(Definition& d, int input, const Shape& shape, const Indices& i, b
     d.require_fits(t, shape, misfit);
     return d.at(t, i, false);
   }
-  const size_t axis = shape.size() - (left ? 2 : 1);
-  d.require_fits(t, {shape[axis]}, misfit);
-  return t({d.broadcast_index(t.size(0), i[axis])});
+  const size_t behind = left ? 2 : 1;
+  d.require_fits(t, {shape[shape.size() - behind]}, misfit);
+  return t({d.broadcast_index(t.size(0), i[i.size() - behind])});
 }
 
 /// A product's sizes or indices with the axis that it lacks where a vector is its row or its column.
@@ -234,6 +235,8 @@ std::vector<Sample> matmul_integer_samples() {
           {.name = "zero_points",
            .inputs = {bytes({3, 7}), bytes({7, 5}), scalar(DType::kUint8, 9), scalar(DType::kUint8, 4)}},
           {.name = "batches", .inputs = {bytes({2, 3, 4}), bytes({4, 5})}},
+          {.name = "batches_and_a_zero_point_per_column",
+           .inputs = {bytes({2, 6, 3, 4}), bytes({4, 5}), scalar(DType::kUint8, 9), bytes({5})}},
           {.name = "a_row", .inputs = {bytes({7}), bytes({2, 7, 5}), scalar(DType::kUint8, 9)}},
           {.name = "a_column",
            .inputs = {bytes({3, 7}), bytes({7}), scalar(DType::kUint8, 9), scalar(DType::kUint8, 4)}},
@@ -272,6 +275,8 @@ std::vector<Sample> qlinear_matmul_samples() {
   const auto [sy, zy] = parameters(0.011, 118);
   return {{.name = "matrices", .inputs = {bytes({2, 4}), sa, za, bytes({4, 3}), sb, zb, sy, zy}},
           {.name = "batches", .inputs = {bytes({2, 3, 4}), sa, za, bytes({2, 4, 3}), sb, zb, sy, zy}},
+          {.name = "batches_and_a_zero_point_per_column",
+           .inputs = {bytes({2, 6, 3, 4}), sa, za, bytes({4, 5}), f32({5}, 0.004, 0.006), bytes({5}), sy, zy}},
           {.name = "a_row", .inputs = {bytes({4}), sa, za, bytes({4, 3}), sb, zb, sy, zy}},
           {.name = "a_column", .inputs = {bytes({2, 4}), sa, za, bytes({4}), sb, zb, sy, zy}}};
 }
