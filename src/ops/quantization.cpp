@@ -31,8 +31,8 @@ Indices scale_indices(Definition& d, const Tensor& x, const Tensor& scale, const
   if (scale.rank() == 1 && scale.size(0).is(1)) return {make_index(0)};
   const int axis = d.axis(d.integer("axis"), x.rank());
   if (scale.rank() == 1 && (x.rank() > 1 || d.integer("block_size") == 0)) {
-    d.require_equal(scale.size(0), x.size(axis), "its scale or zero point is not one per element of its axis");
-    return {i[axis]};
+    d.require_fits(scale, {x.size(axis)}, "its scale or zero point is not one per element of its axis");
+    return {d.broadcast_index(scale.size(0), i[axis])};
   }
   if (scale.rank() != x.rank()) d.reject("its scale should be a scalar, a list or of the data's rank");
   const int64_t block = d.integer("block_size");

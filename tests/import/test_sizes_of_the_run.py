@@ -135,6 +135,18 @@ def test_a_window_that_exceeds_the_map_by_less_than_a_stride_is_one(graft, op, a
         check(graft, model, feeds, mode)
 
 
+@MODES
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_a_list_of_one_scale_is_for_all_channels(graft, op, mode):
+    """Whether there is one scale, or one for each channel, only a run knows."""
+    for channels, scales in ((3, 3), (3, 1), (1, 1)):
+        feeds = {"x": floats(2, channels), "s": np.abs(floats(scales)) + 0.1, "z": np.arange(scales).astype(np.uint8)}
+        if op == "DequantizeLinear":
+            feeds["x"] = RANDOM.integers(0, 255, (2, channels)).astype(np.uint8)
+        model = model_of([node(op, "x s z", "y", axis=1)], {"x": ["n", "c"], "s": ["d"], "z": ["e"]}, feeds)
+        check(graft, model, feeds, mode)
+
+
 def attention(hides):
     """Attention spelled out, with a mask that is added or chosen by."""
     masked = [node("Add", "s m", "h")] if hides == "added" else [node("Where", "m s low", "h")]
