@@ -91,7 +91,10 @@ void define_scatter_elements(Definition& d) {
   const Tensor data = d.in(0), indices = d.in(1), updates = d.in(2);
   if (data.rank() != indices.rank() || updates.rank() != data.rank()) d.reject("its inputs differ in rank");
   const int axis = d.axis(d.integer("axis"), data.rank());
-  for (int k = 0; k < data.rank(); ++k) d.require_equal(indices.size(k), updates.size(k), "its updates do not fit");
+  for (int k = 0; k < data.rank(); ++k) {
+    d.require_equal(indices.size(k), updates.size(k), "its updates do not fit");
+    if (k != axis) d.require_at_least(data.size(k), indices.size(k), "its data is smaller than its indices");
+  }
   d.out(0, d.scatter("scattered", data, scatter_mode(d), Shape(indices.shape()), [&](Scatter& s, const Indices& i) {
     s.indices = i;
     s.indices[axis] = wrapped_index(indices(i), data.size(axis));

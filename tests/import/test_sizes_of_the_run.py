@@ -147,6 +147,20 @@ def test_a_list_of_one_scale_is_for_all_channels(graft, op, mode):
         check(graft, model, feeds, mode)
 
 
+@MODES
+@pytest.mark.parametrize("op", ["GatherElements", "ScatterElements"])
+def test_indices_that_reach_beyond_the_data_are_refused(graft, op, mode):
+    """In an axis that they do not index, where ONNX asks for at most as many as the data has."""
+    feeds = {"x": floats(1, 5), "i": np.array([[1, 2], [0, 1]]), "u": floats(2, 2)}
+    if op == "GatherElements":
+        del feeds["u"]
+    for shape in (["a", 5], [1, 5]):
+        shapes = {"x": shape, "i": ["n", 2], "u": ["n", 2]}
+        model = model_of([node(op, " ".join(feeds), "y", axis=1)], {name: shapes[name] for name in feeds}, feeds)
+        with pytest.raises(library.GraftError, match="its data is smaller than its indices"):
+            by_graft(graft, model, feeds, mode)
+
+
 def attention(hides):
     """Attention spelled out, with a mask that is added or chosen by."""
     masked = [node("Add", "s m", "h")] if hides == "added" else [node("Where", "m s low", "h")]
