@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/check_model.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -9,6 +11,7 @@
 #include "graph/custom_operator.h"
 #include "graph/host_operator.h"
 #include "graph/op_def.h"
+#include "graph/undecided_rank.h"
 #include "graph/unknown_operator.h"
 #include "kernels/host_kernel.h"
 #include "modules/host_source.h"
@@ -32,9 +35,18 @@ std::optional<std::string> host_obstacle(const Node& node, const Graph& graph) {
   return std::nullopt;
 }
 
+/// Why an If cannot run, or nothing.
+std::optional<std::string> branch_obstacle(const Node& node, const Graph& graph) {
+  const auto open = [&](ValueId id) {
+    return id != kNoValue && graph.is_output(id) && !graph.value(id).shape && graph.value(id).dynamic_type.empty();
+  };
+  if (!differs_in_rank(node) || std::none_of(node.outputs.begin(), node.outputs.end(), open)) return std::nullopt;
+  return undecided_rank(graph, node);
+}
+
 /// Why a node cannot run, or nothing.
 std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
-  if (is_control_flow(node)) return std::nullopt;  // what stands in its bodies may be one
+  if (is_control_flow(node)) return branch_obstacle(node, graph);  // what stands in its bodies may be one too
   if (runs_on_host(node, graph)) return host_obstacle(node, graph);
   if (!operator_of(node)) return no_definition(node);
   for (const ValueId input : node.inputs) {
@@ -42,6 +54,7 @@ std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
     const Node* unknown = unknown_operator_behind(graph, input);
     const std::string& name = graph.value(input).name;
     if (unknown) return fmt::format("it reads '{}', which follows from node '{}'", name, unknown->name);
+    if (const Node* undecided = if_behind(graph, input)) return undecided_rank(graph, *undecided);
     return fmt::format("the rank of its input '{}' is unknown: give --shapes", name);
   }
   try {

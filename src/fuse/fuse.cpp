@@ -21,6 +21,7 @@
 #include "graph/bodies.h"
 #include "graph/output_name.h"
 #include "graph/symbols.h"
+#include "graph/undecided_rank.h"
 
 namespace graft {
 namespace {
@@ -78,9 +79,13 @@ class Fusion {
   int new_tensor(ValueId id) {
     const Value& value = graph_.value(id);
     const bool is_dynamic = !value.dynamic_type.empty();
-    GRAFT_USER_CHECK(is_dynamic || (value.shape && value.type != DType::kUndefined), kUnsupported,
-                     "its type or rank is not known; give the shapes of the model's inputs",
-                     fmt::format("value '{}'", value.name));
+    if (!is_dynamic && (!value.shape || value.type == DType::kUndefined)) {
+      const Node* undecided = if_behind(graph_, id);
+      throw Error(ErrorKind::kUnsupported,
+                  undecided ? "its number of axes is open: " + undecided_rank(graph_, *undecided)
+                            : "its type or rank is not known; give the shapes of the model's inputs",
+                  fmt::format("value '{}'", value.name));
+    }
     tensor_of_[id] = static_cast<int>(program_.tensors.size());
     if (is_dynamic) {
       program_.tensors.push_back({value.name, DType::kUint64, {}, {}, -1, value.dynamic_type});

@@ -11,8 +11,8 @@ import library
 X = np.arange(-6, 6, dtype=np.float32).reshape(1, 3, 4)
 
 
-def squeezed_or_not(readers, constants=()):
-    """y from s, which is x, or x without its first axis."""
+def squeezed_or_not(readers, constants=(), result="y", declared=None):
+    """y from s, which is x, or x without its first axis; the graph may declare the shape of its result."""
     then = helper.make_graph([helper.make_node("Squeeze", ["x", "first"], ["t"], name="squeeze")], "then", [],
                              [helper.make_tensor_value_info("t", TensorProto.FLOAT, None)])
     otherwise = helper.make_graph([helper.make_node("Identity", ["x"], ["e"], name="same")], "else", [],
@@ -21,7 +21,7 @@ def squeezed_or_not(readers, constants=()):
     graph = helper.make_graph([branch, *readers], "branches",
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "n", 4]),
                                helper.make_tensor_value_info("flag", TensorProto.BOOL, [])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [helper.make_tensor_value_info(result, TensorProto.FLOAT, declared)],
                               [numpy_helper.from_array(np.array(value), name)
                                for name, value in [("first", [0]), *constants]])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
@@ -72,6 +72,36 @@ def test_a_reader_that_takes_neither_of_the_ranks_is_refused_by_its_name():
     with pytest.raises(library.GraftError, match="node '.*(y|branch)'"):
         run(squeezed_or_not([convolution], [("w", np.ones((1, 1, 1, 1, 1), np.float32))]),
             {"x": X, "flag": np.array(True)})
+
+
+@pytest.mark.parametrize("readers", [[], [node("Exp", ["s"], "y")], [node("Softmax", ["s"], "a", axis=-1),
+                                                                     node("Mul", ["a", "s"], "y")]],
+                         ids=["none", "one", "two"])
+@pytest.mark.parametrize("flag, shape", [(True, ["n", 4]), (False, [1, "n", 4])])
+def test_the_number_of_axes_that_a_graph_declares_decides_the_branch(flag, shape, readers):
+    result = "y" if readers else "s"
+    model = squeezed_or_not(readers, result=result, declared=shape)
+    feeds = {"x": X, "flag": np.array(flag)}
+    np.testing.assert_allclose(run(model, feeds, result), onnxruntime.InferenceSession(model).run(None, feeds)[0],
+                               rtol=1e-6)
+    with pytest.raises(library.GraftError, match=f"the condition of node 'branch' takes the "
+                                                 f"{'else' if flag else 'then'}_branch, which does not fit"):
+        run(model, {"x": X, "flag": np.array(not flag)}, result)
+
+
+def test_an_open_number_of_axes_names_the_branches_and_what_they_depend_on():
+    sizes = [node("Shape", ["x"], "shape"), node("ReduceProd", ["shape"], "count", keepdims=0)]
+    then = helper.make_graph([node("Flatten", ["x"], "t")], "then", [], [helper.make_empty_tensor_value_info("t")])
+    same = helper.make_graph([node("Identity", ["x"], "e")], "else", [], [helper.make_empty_tensor_value_info("e")])
+    branch = helper.make_node("If", ["few"], ["s"], name="by size", then_branch=then, else_branch=same)
+    nodes = [*sizes, node("Less", ["count", "most"], "few"), branch, node("Exp", ["s"], "y")]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 3, "columns"])
+    graph = helper.make_graph(nodes, "sizes", [x], [helper.make_empty_tensor_value_info("y")],
+                              [numpy_helper.from_array(np.array(9), "most")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    with pytest.raises(library.GraftError, match=r"value 'y': .* node 'by size' \(If\) give 2 and 3 axes, and its "
+                                                 r"condition depends on 'columns', 'rows': state it"):
+        run(model, {"x": np.ones((1, 3, 4), np.float32)})
 
 
 def test_a_branch_by_size_is_followed_to_a_recurrence():

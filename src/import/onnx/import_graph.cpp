@@ -13,6 +13,7 @@
 #include "import/onnx/contrib_blocked.h"
 #include "import/onnx/contrib_operators.h"
 #include "import/onnx/convert_opset.h"
+#include "import/onnx/declared_ranks.h"
 #include "import/onnx/onnx.pb.h"
 #include "import/onnx/overridable.h"
 #include "import/onnx/read_model.h"
@@ -238,6 +239,7 @@ Graph ModelImporter::import() {
   import_hints(proto, scope);
   for (NodeProto& node : *proto.mutable_node()) import_node(node, scope);
   import_outputs(proto, scope);
+  keep_declared_ranks(graph);
   types_.check_replacements();
   graph.remove_unused_values();
   verify(graph, /*trusted=*/false);
