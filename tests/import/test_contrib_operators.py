@@ -247,6 +247,10 @@ def cases():
     add("one_query_and_a_cache_with_room", "DecoderMaskedMultiHeadAttention",
         lambda f, u: [f(2, 1, 16), f(2, 1, 16), f(2, 1, 16), None, None, f(2, 4, 8, 4), f(2, 4, 8, 4), np.int32([3])],
         attributes=attention | {"past_present_share_buffer": 1}, outputs=("y", "k", "v"), rtol=1e-4, atol=1e-4)
+    add("one_query_and_a_mask_of_the_keys_that_count", "DecoderMaskedMultiHeadAttention",
+        lambda f, u: [f(2, 1, 16), f(2, 1, 16), f(2, 1, 16), np.int32([[1, 1, 0, 1], [1, 0, 1, 1]]), None,
+                      f(2, 4, 8, 4), f(2, 4, 8, 4), np.int32([3])],
+        attributes=attention | {"past_present_share_buffer": 1}, outputs=("y", "k", "v"), rtol=1e-4, atol=1e-4)
     add("quantized_attention", "QAttention",
         lambda f, u: [u(2, 3, 16), u(16, 48), f(48), one(0.02), one(0.01), np.int32([2, 3]), byte(120), byte(128)],
         attributes=attention, constants=(1,), rtol=1e-4, atol=1e-4)

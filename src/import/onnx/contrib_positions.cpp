@@ -69,6 +69,14 @@ ValueId heads_apart(ContribCall& call, ValueId x, int64_t heads) {
   return call.transpose(call.emit("Reshape", {x, call.integers({0, 0, heads, -1})}), {0, 2, 1, 3});
 }
 
+/// A mask or bias whose last axis has one element for each key that counts, as long as a cache with room for more: what
+/// stands behind is hidden anyway.
+ValueId as_long_as_cache(ContribCall& call, ValueId mask, ValueId keys) {
+  const ValueId missing = call.emit("Sub", {call.size_of(keys, 2), call.size_of(mask, -1)});
+  const ValueId pads = call.emit("Concat", {call.integers({0}), missing}, {{"axis", int64_t{0}}});
+  return call.emit("Pad", {mask, pads, call.scalar_like(0, mask), call.integers({-1})});
+}
+
 /// One new key for each row, behind the keys of the cache that count; the cache may have room for more, and what comes
 /// out is the cache with the new one written into it.
 void expand_decoder_masked_attention(ContribCall& call) {
@@ -98,13 +106,14 @@ void expand_decoder_masked_attention(ContribCall& call) {
     const double lowest = call.real("mask_filter_value", -10000);
     const ValueId hidden =
         call.emit("Where", {seen, call.scalar_like(0, q), call.scalar_like(std::min(lowest, -1e9), q)});
-    bias = bias == kNoValue ? hidden : call.emit("Add", {bias, hidden});
+    bias = bias == kNoValue ? hidden : call.emit("Add", {as_long_as_cache(call, bias, k), hidden});
   } else if (call.has(5)) {
     k = call.emit("Concat", {call.in(5), k}, {{"axis", int64_t{2}}});
     v = call.emit("Concat", {call.in(6), v}, {{"axis", int64_t{2}}});
   }
   if (call.has(3)) {  // keys that count, [batch, keys]
-    const ValueId kept = call.unsqueeze(call.emit("Greater", {call.in(3), call.scalar_like(0, call.in(3))}), {1, 2});
+    const ValueId counts = call.has(5) && shares ? as_long_as_cache(call, call.in(3), k) : call.in(3);
+    const ValueId kept = call.unsqueeze(call.emit("Greater", {counts, call.scalar_like(0, counts)}), {1, 2});
     const ValueId lost = call.scalar_like(call.real("mask_filter_value", -10000), q);
     const ValueId masked = call.emit("Where", {kept, call.scalar_like(0, q), lost});
     bias = bias == kNoValue ? masked : call.emit("Add", {bias, masked});
