@@ -185,7 +185,7 @@ def test_an_edited_choice_is_what_is_built(graft, model, tmp_path):
     (["compile", "model.onnx", "--tune", "slow"], "off, fast, full"),
     (["compile", "model.onnx", "--dim", "batch"], "NAME=SIZE"),
     (["compile", "model.onnx", "--dim", "batch=8:1"], "MIN <= OPT <= MAX"),
-    (["compile", "model.onnx", "--shapes", "x:1xfour"], "INPUT:SIZExSIZE"),
+    (["compile", "model.onnx", "--shapes", "x:1xfour"], "--shapes: 'x:1xfour' is not INPUT:SIZExSIZE"),
     (["compile", "model.onnx", "--compile-to", "moon"], "import, passes, fuse or plan"),
     (["run", "model.onnx", "--size", "batch"], "NAME=SIZE"),
     (["opt", "model.onnx", "--pass", "none"], "graft opt"),

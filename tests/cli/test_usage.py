@@ -73,7 +73,7 @@ def test_a_model_comes_from_standard_input(graft, model, tmp_path):
     assert done.returncode == 2 and "--output" in done.stderr
     with open(os.devnull, "rb") as file:
         done = graft("check", "-", stdin=file)
-    assert done.returncode == 1 and "the file is empty" in done.stderr, done.stderr
+    assert done.returncode == 1 and "standard input: model: the file is empty" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("words", [

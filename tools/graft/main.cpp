@@ -51,8 +51,8 @@ std::string flag_of(const Error& error) {
 }
 
 int fail(int status, const Error& error) {
-  write_json_error(status, name_of(error.kind()), error.where(), error.message());
-  return fail(status, fmt::format("{}: {}", name_of(error.kind()), error.what()));
+  write_json_error(status, name_of(error.kind()), name_standard_input(error.where()), error.message());
+  return fail(status, fmt::format("{}: {}", name_of(error.kind()), name_standard_input(error.what())));
 }
 
 /// What an error says of a flag: where within its value, and what is wrong.

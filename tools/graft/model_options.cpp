@@ -207,6 +207,8 @@ void ModelOptions::add_deadline(Command command) {
 
 namespace {
 
+std::string standard_input;  // the file that holds what was read from there
+
 /// What standard input holds, as a file that can be mapped.
 std::string file_of_standard_input() {
   const int file = memfd_create("stdin", 0);
@@ -231,8 +233,13 @@ std::string file_of_standard_input() {
 
 const std::string& ModelOptions::path() const {
   if (!is_standard_input()) return path_;
-  static const std::string* file = new std::string(file_of_standard_input());
-  return *file;
+  if (standard_input.empty()) standard_input = file_of_standard_input();
+  return standard_input;
+}
+
+std::string name_standard_input(std::string text) {
+  const size_t at = standard_input.empty() ? text.npos : text.find(standard_input);
+  return at == text.npos ? text : text.replace(at, standard_input.size(), "standard input");
 }
 
 bool ModelOptions::is_plan() const { return path().ends_with(".graft") || graft::is_plan(path()); }
@@ -252,7 +259,10 @@ CompileOptions ModelOptions::compile_options() const {
     try {
       set_option(options, {key, value});
     } catch (const Error& error) {
-      throw UsageError(std::string("--") + error.what());
+      const std::string text = error.what();
+      const std::string_view rest = std::string_view(text).substr(text.starts_with(key) ? key.size() : 0);
+      if (rest.size() == text.size()) throw UsageError("--" + text);
+      throw UsageError(fmt::format("--{}{}{}", key, plural_of(key), rest));
     }
   }
   if (options.precision == Precision::kTf32) {

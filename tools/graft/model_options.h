@@ -86,4 +86,7 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// An error's text, with the file in memory that holds what standard input gave called by that name.
+std::string name_standard_input(std::string text);
+
 }  // namespace graft
