@@ -14,17 +14,14 @@ namespace graft {
 namespace {
 
 /// What the thread works under at the moment.
-struct Current {
-  std::shared_ptr<MemoryBudget> budget;
-  const StopSignal* stop = nullptr;
-};
-
-Current& current() {
-  static thread_local Current limits;
+RunLimits& current() {
+  static thread_local RunLimits limits;
   return limits;
 }
 
 }  // namespace
+
+RunLimits current_limits() { return current(); }
 
 int64_t machine_memory() {
   static const int64_t bytes = [] {

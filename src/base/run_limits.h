@@ -67,6 +67,12 @@ class LimitScope {
   const StopSignal* stop_;
 };
 
+/// What a thread works under: a module of another library puts it up again on its side of the border.
+struct RunLimits {
+  std::shared_ptr<MemoryBudget> budget;
+  const StopSignal* stop = nullptr;
+};
+RunLimits current_limits();
 /// The budget of this thread, or null.
 const std::shared_ptr<MemoryBudget>& current_budget();
 /// Throws `cancelled` when the run that this thread works for is to end.

@@ -10,7 +10,8 @@ bool make_module_kernel(std::span<const HostKernelInfo> table, const Node& node,
   guard_module(error, [&] {
     for (const HostKernelInfo& row : table) {
       if (row.domain != node.domain || row.op != node.op) continue;
-      kernel = [run = row.make(node)](std::span<const DynamicValue> inputs) {
+      kernel = [run = row.make(node)](std::span<const DynamicValue> inputs, const RunLimits& limits) {
+        const LimitScope scope(limits.budget, limits.stop);  // the core's are not those of this library
         ModuleResult result;
         guard_module(result, [&] { result.values = run(inputs); });
         return result;

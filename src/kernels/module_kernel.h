@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/run_limits.h"
 #include "kernels/host_kernel.h"
 
 namespace graft {
@@ -19,7 +20,7 @@ struct ModuleResult {
   ErrorKind kind = ErrorKind::kInternal;
   std::string message;
 };
-using ModuleKernel = std::function<ModuleResult(std::span<const DynamicValue>)>;
+using ModuleKernel = std::function<ModuleResult(std::span<const DynamicValue>, const RunLimits&)>;
 
 /// `graft_make_host_kernel` of a module.
 using MakeModuleKernel = bool (*)(const Node& node, ModuleKernel& kernel, ModuleResult& error);

@@ -34,7 +34,7 @@ HostKernel make_in_module(const Node& node) {
   ModuleResult error;
   if (!open_kernels(std::string(info->module))(node, kernel, error)) throw Error(error.kind, error.message, "");
   return [kernel](std::span<const DynamicValue> inputs) {
-    ModuleResult result = kernel(inputs);
+    ModuleResult result = kernel(inputs, current_limits());
     if (result.failed) throw Error(result.kind, result.message, "");
     return std::move(result.values);
   };

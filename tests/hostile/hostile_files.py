@@ -19,7 +19,8 @@ def value(name, kind, shape):
 def save(path, nodes, inputs, outputs, constants=()):
     graph = helper.make_graph(nodes, "g", inputs, outputs,
                               [numpy_helper.from_array(array, name) for name, array in constants])
-    opsets = [helper.make_opsetid(domain, version) for domain, version in (("", 22), ("ai.onnx.ml", 5), ("t", 1))]
+    versions = {"": 22, "ai.onnx.ml": 5, "com.microsoft": 1, "t": 1}
+    opsets = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
 
 

@@ -200,6 +200,35 @@ def test_the_limit_of_a_session_holds_for_strings(tmp_path, name):
     assert said[0] == "refused" and int(said[1]) < 600, said
 
 
+def test_the_limit_of_a_session_holds_for_the_padding_of_tokens(tmp_path):
+    node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", mark=1, mincharnum=1, separators=[""],
+                            pad_value="p" * 1000)
+    files.save(tmp_path / "m.onnx", [node], [files.value("x", files.STRING, ["n"])],
+               [files.value("y", files.STRING, None)])
+    script = ("import resource; import numpy as np, graft; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n"
+              "s = graft.Session(graft.compile('m.onnx', tune='off')); s.set_memory_limit(100 << 20)\n"
+              "try: s.run({'x': np.array(['a' * 20000] + [''] * 50, object)})\n"
+              "except graft.OutOfMemoryError as error:\n"
+              "  print('limit' in str(error), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)")
+    said = python_says(tmp_path, script)
+    assert said[0] == "True" and int(said[1]) < 600, said
+
+
+@pytest.mark.parametrize("expression", ["separators", "tokenexp"])
+def test_expressions_that_look_ahead_end_by_their_deadline(tmp_path, expression):
+    """To find one token takes the whole text, as what is sought behind it is not there."""
+    given = {"mark": 0, "mincharnum": 1, "pad_value": "",
+             expression: "a(.*b)?" if expression == "tokenexp" else ["a(.*b)?"]}
+    node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", **given)
+    files.save(tmp_path / "m.onnx", [node], [files.value("x", files.STRING, ["n"])],
+               [files.value("y", files.STRING, None)])
+    script = ("import resource; import numpy as np, graft; resource.setrlimit(resource.RLIMIT_CPU, (15, 15))\n"
+              "s = graft.Session(graft.compile('m.onnx', tune='off')); s.set_deadline(1.0)\n"
+              "try: s.run({'x': np.array(['a' * 1000000], object)})\n"
+              "except graft.CancelledError as error: print('cancelled')")
+    assert python_says(tmp_path, script) == ["cancelled"]
+
+
 def python_says(folder, script, *words):
     pytest.importorskip("numpy")
     if not (COMMAND.parent.parent / "python" / "graft").is_dir():

@@ -9,6 +9,7 @@
 
 #include "base/checked_size.h"
 #include "base/error.h"
+#include "base/run_limits.h"
 #include "kernels/text/text_kernels.h"
 
 namespace graft {
@@ -17,7 +18,7 @@ namespace {
 constexpr int64_t kMostExpressionBytes = int64_t{16} << 20;
 constexpr const char *kFirst = "\x02", *kLast = "\x03";  // marks of text
 
-using Tokens = std::vector<std::string_view>;
+using Tokens = BudgetVector<std::string_view>;
 
 std::unique_ptr<RE2> expression(const std::string& pattern, const char* attribute) {
   RE2::Options options(RE2::Quiet);
@@ -64,9 +65,13 @@ class Tokenizer {
     const size_t width = most + (mark_ && !rows.empty() ? 2 : 0);
     std::vector<int64_t> shape = x.shape();
     shape.push_back(static_cast<int64_t>(width));
+    const int64_t count = checked_element_count(DType::kString, shape);
+    TextMeter meter;
+    measure(meter, rows, count);
     std::vector<std::string> all;
-    all.reserve(static_cast<size_t>(checked_element_count(DType::kString, shape)));
+    all.reserve(static_cast<size_t>(count));
     for (const Tokens& row : rows) {
+      stop_if_requested();
       const size_t end = all.size() + width;
       if (mark_) all.emplace_back(kFirst);
       all.insert(all.end(), row.begin(), row.end());
@@ -77,6 +82,18 @@ class Tokenizer {
   }
 
  private:
+  /// Takes what the result needs from the budget, before it is made: one text of padding may be as long as many tokens.
+  void measure(TextMeter& meter, const std::vector<Tokens>& rows, int64_t count) const {
+    int64_t padding = count, letters = 0;
+    for (const Tokens& row : rows) {
+      padding -= std::ssize(row) + (mark_ ? 2 : 0);
+      for (const std::string_view token : row) letters += std::ssize(token);
+    }
+    constexpr const char* kWhat = "the tokens of a text";
+    letters += checked_product(padding, std::ssize(pad_), kWhat);
+    meter.take(static_cast<size_t>(letters + checked_product(count, int64_t{sizeof(std::string)}, kWhat)));
+  }
+
   Tokens tokens_of(std::string_view text) const {
     if (tokens_) return matches(text);
     if (letters_) return letters_of(text);
@@ -94,6 +111,7 @@ class Tokenizer {
     Tokens found;
     re2::StringPiece match;
     for (size_t at = 0; at <= text.size();) {
+      stop_if_requested();  // to find one match may take the whole text
       if (!tokens_->Match({text.data(), text.size()}, at, text.size(), RE2::UNANCHORED, &match, 1)) break;
       const size_t begin = static_cast<size_t>(match.data() - text.data());
       if (!match.empty() && letters({match.data(), match.size()}) >= least_)
@@ -107,6 +125,7 @@ class Tokenizer {
     re2::StringPiece match;
     size_t begin = 0;
     for (size_t at = 0; at < text.size();) {
+      stop_if_requested();
       if (!separator.Match({text.data(), text.size()}, at, text.size(), RE2::UNANCHORED, &match, 1)) break;
       const size_t found = static_cast<size_t>(match.data() - text.data());
       at = found + std::max<size_t>(match.size(), 1);
