@@ -74,16 +74,20 @@ void add_unit_contractions(std::vector<Schedule>& schedules, const Region& regio
   const ContractUnit* best = best_unit(target, contraction.a->type, contraction.b->type, sum);
   const int64_t panel = 2 * std::max<int64_t>(16, target.vector_bits / bit_width(sum));
   if (!best || !panel_layout(region, contraction, constant, panel)) return;
+  const auto speed = [&](const ContractUnit& unit) {
+    return unit.rate * (unit.sums_blocks() ? filled(static_cast<double>(sizes.rows), static_cast<double>(unit.m)) : 1);
+  };
   sizes.element_bytes = bit_width(best->b) / 8;
   for (const ContractUnit& unit : contract_units()) {
     const bool fits = unit.a == best->a && unit.b == best->b && unit.sum == sum && has_unit(target, unit);
-    if (!fits || (&unit != best && is_float(sum))) continue;
+    if (!fits || (&unit != best && is_float(sum) && speed(unit) < speed(*best))) continue;
+    constexpr int64_t kBlockRows = 12;  // two tiles of the micro-kernel
     const bool tiles = unit.scope == ContractUnit::Scope::kTile;
     for (const auto& [rows, panels] : {std::pair{4, 4}, {2, 4}, {8, 4}, {4, 8}, {4, 2}, {8, 8}}) {
       ContractSchedule schedule;
       schedule.unit = &unit;
       schedule.panel = panel;
-      schedule.m = tiles ? 32 * rows : register_rows(target) * rows;
+      schedule.m = tiles ? 32 * rows : unit.sums_blocks() ? kBlockRows * rows : register_rows(target) * rows;
       schedule.n = panels * panel;
       schedule.columns_outer = sizes.rows * sizes.depth * sizes.element_bytes <= target.l2_bytes / 2;
       schedule.window = sizes.is_window ? 1 : 0;

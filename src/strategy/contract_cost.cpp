@@ -73,8 +73,12 @@ Use use_of_contract(const Region& region, const ContractUnit* unit, const Bindin
   auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->m.empty()) return use;
   const double rows = target.vector_registers >= 32 ? 14 : 6;
-  // Rows of split operands are divided evenly.
-  const double tile = !unit ? rows : unit->splits() ? 1 : unit->m > 1 ? 2.0 * static_cast<double>(unit->m) : rows;
+  // Rows of split operands, and of blocks, are divided evenly.
+  const double tile = !unit                 ? rows
+                      : unit->splits()      ? 1
+                      : unit->sums_blocks() ? static_cast<double>(unit->m)
+                      : unit->m > 1         ? 2.0 * static_cast<double>(unit->m)
+                                            : rows;
   use.products *= filled(typical_value(contraction->m.back().extent, typical), tile);
   if (unit) {
     // An instruction takes elements of the innermost reduced axis alone: three channels fill a tenth of one.

@@ -25,6 +25,8 @@ struct ContractUnit {
   double rate;  ///< CPUs: times that of fp32 multiply-adds; GPUs: times that of 16-bit products
   /// Whether it multiplies parts of its operands: it is as accurate as multiply-adds, and no type's default.
   bool splits() const { return a == DType::kFloat32; }
+  /// Whether each 128 bits of its vectors hold the sums of two rows by two columns.
+  bool sums_blocks() const { return scope == Scope::kVector && m > 1; }
 };
 
 /// All rows, the fastest first.

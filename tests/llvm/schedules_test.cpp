@@ -148,6 +148,14 @@ constexpr const char* kIntegerProducts[] = {
     input %b: B[640, 448]
     %y: ? = MatMulInteger "product" (%a, %b)
     output %y
+)",
+    // mostly one row
+    R"(
+    range m 1 1 16
+    input %a: A[m, 75]
+    input %b: B[75, 40]
+    %y: ? = MatMulInteger "product" (%a, %b)
+    output %y
 )"};
 
 /// The same of bf16.
@@ -178,6 +186,14 @@ constexpr const char* kNarrowProducts[] = {
     input %b: B[640, 448]
     %y: ? = MatMul "product" (%a, %b)
     output %y
+)",
+    // mostly one row
+    R"(
+    range m 1 1 16
+    input %a: A[m, 75]
+    input %b: B[75, 40]
+    %y: ? = MatMul "product" (%a, %b)
+    output %y
 )"};
 
 std::string with_types(std::string lines, DType a, DType b) {
@@ -200,6 +216,8 @@ TEST(Schedules, of_products_by_each_unit_of_this_machine) {
       if (other.feature != unit.feature && at != std::string::npos) target.features.erase(at, other.feature.size() + 2);
     }
     const bool is_exact = is_integer(unit.sum);
+    const bool is_best = best_unit(target, unit.a, unit.b, unit.sum) == &unit;
+    int tried_at_all = 0;
     for (const char* lines : is_exact ? kIntegerProducts : kNarrowProducts) {
       const Sample sample = make_sample(with_types(lines, unit.a, unit.b));
       std::vector<bool> constant(sample.region.tensors.size());
@@ -207,13 +225,15 @@ TEST(Schedules, of_products_by_each_unit_of_this_machine) {
       int tried = 0;
       for (const Choice& choice : schedule_candidates(sample.region, constant, sample.sizes, target)) {
         const auto contract = choice.schedule.as<tile::ContractSchedule>();
-        if (!contract || !contract->unit) continue;
-        EXPECT_EQ(contract->unit->name, unit.name);
+        if (!contract || contract->unit != &unit) continue;
         check(sample, choice.schedule, target, choice.layouts, is_exact ? 0 : 1e-2);
         ++tried;
       }
-      EXPECT_GT(tried, 0) << unit.name << " takes no part of:" << lines;
+      // A slower unit of floats of the same feature takes part where rows leave half of a block empty.
+      if (is_best || is_exact || unit.splits()) EXPECT_GT(tried, 0) << unit.name << " takes no part of:" << lines;
+      tried_at_all += tried;
     }
+    EXPECT_GT(tried_at_all, 0) << unit.name;
   }
   if (!has_any) GTEST_SKIP() << "this processor has none of the units of units.inc";
 }

@@ -77,14 +77,34 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
     const int64_t columns = contract.n.back().bound;
     if (columns <= 0 || columns % plan.shape.lanes != 0 || contract.m.empty()) return std::nullopt;
   }
-  choose_tile(contract, plan);
+  if (contract.unit && contract.unit->sums_blocks()) {
+    choose_block_tile(contract, plan);
+  } else {
+    choose_tile(contract, plan);
+  }
   return plan;
+}
+
+/// As many columns as fit, of which each load of the left operand serves all: to pair its rows costs an instruction.
+void Emitter::choose_block_tile(const tile::Contract& contract, ContractPlan& plan) const {
+  const int64_t vectors = contract.n.back().bound / plan.shape.lanes;
+  plan.shape.vectors = vectors % 4 == 0 ? 4 : vectors % 3 == 0 ? 3 : vectors % 2 == 0 ? 2 : 1;
+  plan.most_rows = largest_block_rows(unit_.traits.registers, plan.shape.vectors);
+  plan.row_step = 2;
 }
 
 /// Few rows ask for wide tiles, so that enough accumulators are busy; many rows for tall ones, which reuse b.
 void Emitter::choose_tile(const tile::Contract& contract, ContractPlan& plan) const {
   const int registers = unit_.traits.registers;
-  auto rows_of = [&](int vectors) { return largest_rows(registers, vectors, unit_.traits.fma); };
+  // Words of the left operand that lie side by side come by registers.
+  const DType sum = compute_type(plan.shape.c);
+  const bool whole = contract.unit || (plan.shape.a == sum && bit_width(sum) >= 32);
+  plan.shape.a_registers = unit_.traits.takes_elements && whole && plan.shape.lanes > 1 &&
+                           plan.shape.a_step == (contract.unit ? contract.unit->pack : 1);
+  auto rows_of = [&](int vectors) {
+    return plan.shape.a_registers ? largest_element_rows(registers, vectors)
+                                  : largest_rows(registers, vectors, unit_.traits.fma);
+  };
   const int64_t columns = contract.n.back().bound;
   const int64_t rows = contract.m.empty() ? 1 : contract.m.back().bound;
   const int most =
@@ -175,6 +195,7 @@ void Emitter::column_blocks(const tile::Contract& contract, const ContractPlan& 
   if (plan.shape.vectors > 1) blocks(rest);
   if (constant && begin == extent) return;
   rest.shape.lanes = 1;
+  rest.shape.a_registers = false;
   blocks(rest);
 }
 
@@ -188,7 +209,8 @@ void Emitter::row_loops(const tile::Contract& contract, const ContractPlan& plan
     if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(extent)) {
       const int64_t rows = constant->getSExtValue();
       const int64_t tiles = (rows + plan.most_rows - 1) / plan.most_rows;
-      const int64_t height = tiles > 0 ? (rows + tiles - 1) / tiles : 1;
+      const int64_t least = tiles > 0 ? (rows + tiles - 1) / tiles : 1;
+      const int64_t height = std::min(rows, (least + plan.row_step - 1) / plan.row_step * plan.row_step);
       const int64_t whole = rows / height * height;
       const Loop loop = open_loop(index(0), index(whole), index(height));
       bind(axis.variable, loop.index);
@@ -205,6 +227,7 @@ void Emitter::row_loops(const tile::Contract& contract, const ContractPlan& plan
     Value* tiles = builder_.CreateUDiv(builder_.CreateAdd(extent, index(plan.most_rows - 1)), index(plan.most_rows));
     tiles = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, tiles, index(1));
     Value* height = builder_.CreateUDiv(builder_.CreateSub(builder_.CreateAdd(extent, tiles), index(1)), tiles);
+    if (plan.row_step == 2) height = builder_.CreateAnd(builder_.CreateAdd(height, index(1)), index(-2));
     const Loop loop = open_loop(index(0), extent, height);
     bind(axis.variable, loop.index);
     at_top();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spelling of units of vectors: sums + the products of what lies together in each lane.
+// The spelling of units of vectors: sums + the products of what lies together in each lane, or in blocks of lanes.
 #include <algorithm>
 
 #include "base/error.h"
@@ -19,7 +19,7 @@ struct Spelling {
   unsigned bits;  ///< of the vectors that the instruction takes
   llvm::Intrinsic::ID instruction;
   bool takes_elements;      ///< vectors of the operands' own elements, not of the sums' type
-  bool is_exchanged = false;  ///< it takes the right operand first
+  bool is_exchanged = false;  ///< it takes the right operand first, or either, and an element of a register second
 };
 
 constexpr Spelling kSpellings[] = {
@@ -29,11 +29,21 @@ constexpr Spelling kSpellings[] = {
     {"avx512_vnni_u8s8", 512, llvm::Intrinsic::x86_avx512_vpdpbusd_512, false},
     {"avx512_vnni_u8s8", 256, llvm::Intrinsic::x86_avx512_vpdpbusd_256, false},
     {"avx512_vnni_u8s8", 128, llvm::Intrinsic::x86_avx512_vpdpbusd_128, false},
-    {"arm_dot_s8s8", 128, llvm::Intrinsic::aarch64_neon_sdot, true},
-    {"arm_dot_u8u8", 128, llvm::Intrinsic::aarch64_neon_udot, true},
+    {"arm_block_s8s8", 128, llvm::Intrinsic::aarch64_neon_smmla, true},
+    {"arm_block_u8u8", 128, llvm::Intrinsic::aarch64_neon_ummla, true},
+    {"arm_block_u8s8", 128, llvm::Intrinsic::aarch64_neon_usmmla, true},
+    {"arm_block_s8u8", 128, llvm::Intrinsic::aarch64_neon_usmmla, true, true},
+    {"arm_block_bf16", 128, llvm::Intrinsic::aarch64_neon_bfmmla, true},
+    {"arm_block_s8s8", kScalable, llvm::Intrinsic::aarch64_sve_smmla, true},
+    {"arm_block_u8u8", kScalable, llvm::Intrinsic::aarch64_sve_ummla, true},
+    {"arm_block_u8s8", kScalable, llvm::Intrinsic::aarch64_sve_usmmla, true},
+    {"arm_block_s8u8", kScalable, llvm::Intrinsic::aarch64_sve_usmmla, true, true},
+    {"arm_block_bf16", kScalable, llvm::Intrinsic::aarch64_sve_bfmmla, true},
+    {"arm_dot_s8s8", 128, llvm::Intrinsic::aarch64_neon_sdot, true, true},
+    {"arm_dot_u8u8", 128, llvm::Intrinsic::aarch64_neon_udot, true, true},
     {"arm_dot_u8s8", 128, llvm::Intrinsic::aarch64_neon_usdot, true},
     {"arm_dot_s8u8", 128, llvm::Intrinsic::aarch64_neon_usdot, true, true},
-    {"arm_dot_bf16", 128, llvm::Intrinsic::aarch64_neon_bfdot, true},
+    {"arm_dot_bf16", 128, llvm::Intrinsic::aarch64_neon_bfdot, true, true},
     {"arm_dot_s8s8", kScalable, llvm::Intrinsic::aarch64_sve_sdot, true},
     {"arm_dot_u8u8", kScalable, llvm::Intrinsic::aarch64_sve_udot, true},
     {"arm_dot_u8s8", kScalable, llvm::Intrinsic::aarch64_sve_usdot, true},
@@ -72,6 +82,11 @@ llvm::Value* Emitter::dot_product(const ContractUnit& unit, Value* a, Value* b, 
   std::vector<llvm::Type*> types;
   if (llvm::Intrinsic::isOverloaded(spelling.instruction)) types = {type, operands[1]->getType()};
   return builder_.CreateIntrinsic(spelling.instruction, types, operands);
+}
+
+/// Whether the instruction takes the right operand first, for sums of that many lanes.
+bool Emitter::takes_right_first(const ContractUnit& unit, int lanes) {
+  return spelling_of(unit, static_cast<unsigned>(lanes * bit_width(unit.sum))).is_exchanged;
 }
 
 /// An instruction that takes vectors of the machine's length, of which the operands are the front.

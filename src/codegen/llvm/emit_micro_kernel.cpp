@@ -15,6 +15,7 @@ namespace {
 constexpr int kUnroll = 4;      ///< steps of the innermost k axis per iteration
 constexpr int64_t kAhead = 16;  ///< steps of k by which b is prefetched
 constexpr int kRowGroup = 3;    ///< rows that one pointer reaches: base, base + stride, base + 2 * stride
+constexpr unsigned kRegisterBits = 128;  ///< of the left operand, where it comes by registers
 constexpr int kBusyChains = 8;  ///< independent accumulations that hide the latency of an FMA
 
 std::string step_text(const std::optional<int64_t>& step) { return step ? std::to_string(*step) : "x"; }
@@ -22,10 +23,11 @@ std::string step_text(const std::optional<int64_t>& step) { return step ? std::t
 }  // namespace
 
 std::string MicroKernelShape::name() const {
-  return fmt::format("tile_{}x{}x{}_{}_{}_{}_a{}_b{}_k{}{}{}{}{}{}", rows, vectors, lanes, name_of(a), name_of(b),
+  return fmt::format("tile_{}x{}x{}_{}_{}_{}_a{}_b{}_k{}{}{}{}{}{}{}", rows, vectors, lanes, name_of(a), name_of(b),
                      name_of(c), step_text(a_step), step_text(b_step), outer_axes, masked ? "_masked" : "",
-                     accumulate ? "_accumulate" : "", rows_ahead > 0 ? fmt::format("_ahead{}", rows_ahead) : "",
-                     unit ? "_" : "", unit ? unit->name : "");
+                     accumulate ? "_accumulate" : "", a_registers ? "_registers" : "",
+                     rows_ahead > 0 ? fmt::format("_ahead{}", rows_ahead) : "", unit ? "_" : "",
+                     unit ? unit->name : "");
 }
 
 int largest_rows(int registers, int vectors, bool fma) {
@@ -33,8 +35,22 @@ int largest_rows(int registers, int vectors, bool fma) {
   return std::clamp(rows, 1, 16);
 }
 
+int largest_element_rows(int registers, int vectors) {
+  return std::clamp((registers - vectors - 1) / (vectors + 1), 1, 16);
+}
+
+int largest_block_rows(int registers, int vectors) {
+  // Of each two rows: sums of two vectors for each of `vectors`, and two of the left operand; one of the right.
+  const int rows = (registers - 2) / (vectors + 1);
+  return std::clamp(rows / 2 * 2, 2, 16);
+}
+
 llvm::Function* Emitter::micro_kernel(const MicroKernelShape& shape) {
-  GRAFT_CHECK(shape.rows >= 1 && shape.rows <= largest_rows(unit_.traits.registers, shape.vectors, unit_.traits.fma),
+  const bool blocks = shape.unit && shape.unit->sums_blocks();
+  const int most = blocks              ? largest_block_rows(unit_.traits.registers, shape.vectors)
+                   : shape.a_registers ? largest_element_rows(unit_.traits.registers, shape.vectors)
+                                       : largest_rows(unit_.traits.registers, shape.vectors, unit_.traits.fma);
+  GRAFT_CHECK(shape.rows >= 1 && shape.rows <= most,
               "a register tile of " + shape.name() + " does not fit into the registers");
   return shared_function(shape, &Emitter::emit_micro_kernel);
 }
@@ -68,13 +84,18 @@ void Emitter::open_function(const MicroKernelShape& shape) {
 
 llvm::Function* Emitter::emit_micro_kernel(const MicroKernelShape& shape) {
   open_function(shape);
+  const bool blocks = shape.unit && shape.unit->sums_blocks();
   TileState tile{shape, {}, {}, 1};
   while (shape.rows * shape.vectors * tile.chains < kBusyChains && tile.chains < kUnroll) tile.chains *= 2;
   at_top();
   begin_tile(tile);
   outer_steps(tile, 0, function_->getArg(kA), function_->getArg(kB));
   at_top();
-  finish_tile(tile);
+  if (blocks) {
+    finish_blocks(tile);
+  } else {
+    finish_tile(tile);
+  }
   return function_;
 }
 
@@ -93,13 +114,15 @@ void Emitter::begin_tile(TileState& tile) {
     for (int n = 0; n < shape.lanes; ++n) lanes.push_back(builder_.getInt32(static_cast<uint32_t>(n)));
     tile.masks.push_back(builder_.CreateICmpULT(llvm::ConstantVector::get(lanes), splat(left, shape.lanes)));
   }
+  const bool blocks = shape.unit && shape.unit->sums_blocks();
+  const int rows = blocks ? (shape.rows + 1) / 2 * 2 : shape.rows;
   for (int chain = 0; chain < tile.chains; ++chain) {
-    for (int row = 0; row < shape.rows; ++row) {
+    for (int row = 0; row < rows; ++row) {
       for (int v = 0; v < shape.vectors; ++v) {
         tile.sums.push_back(make_local(type));
         at_top();
         Value* start = llvm::Constant::getNullValue(type);
-        if (shape.accumulate && chain == 0)
+        if (shape.accumulate && chain == 0 && !blocks)
           start = cast(shape.c, sum, load_tile(tile, shape.c, tile_place(tile, row, v), v));
         builder_.CreateStore(start, tile.sums.back());
       }
@@ -141,30 +164,78 @@ void Emitter::outer_steps(TileState& tile, int axis, Value* a, Value* b) {
 
 void Emitter::inner_steps(TileState& tile, Value* a, Value* b) {
   at_top();
+  const bool blocks = tile.shape.unit && tile.shape.unit->sums_blocks();
+  const int64_t steps_of_register = kRegisterBits / bit_width(compute_type(tile.shape.c));
   Value* extent = function_->getArg(kExtent);
   Value* whole = builder_.CreateAnd(extent, index(-kUnroll));
   for (const bool unrolled : {true, false}) {
     const int64_t steps = unrolled ? kUnroll : 1;
     const Loop loop = open_loop(unrolled ? index(0) : whole, unrolled ? whole : extent, index(steps));
-    for (int64_t step = 0; step < steps; ++step) tile_step(tile, a, b, loop.index, step);
+    if (blocks) {
+      const int64_t together = tile.shape.a_step == tile.shape.unit->pack ? std::min<int64_t>(2, steps) : 1;
+      for (int64_t step = 0; step < steps; step += together) block_steps(tile, a, b, loop.index, step, together);
+    } else {
+      for (int64_t step = 0; step < steps; ++step) {
+        if (step % steps_of_register == 0) tile.rows = unrolled ? load_rows(tile, a, loop.index, step) : Values();
+        tile_step(tile, a, b, loop.index, step);
+      }
+    }
     close_loop(loop);
     at_top();
   }
+}
+
+/// What each row of a has at the next steps, as many as a register holds; nothing where a comes by steps.
+Emitter::Values Emitter::load_rows(const TileState& tile, Value* a, Value* k, int64_t step) {
+  const MicroKernelShape& shape = tile.shape;
+  if (!shape.a_registers) return {};
+  const DType sum = compute_type(shape.c);
+  llvm::Type* type = memory_type(shape.a);
+  const unsigned steps = kRegisterBits / static_cast<unsigned>(bit_width(sum));
+  llvm::Type* loaded = llvm::FixedVectorType::get(register_type(sum), steps);
+  const llvm::Align align(static_cast<uint64_t>(bit_width(shape.a)) / 8);
+  at_top();
+  Value* along = builder_.CreateMul(builder_.CreateAdd(k, index(step)), index(*shape.a_step));
+  Values rows;
+  for (int row = 0; row < shape.rows; ++row) {
+    Value* place = builder_.CreateGEP(type, a, builder_.CreateMul(function_->getArg(kRowsA), index(row)));
+    rows.push_back(builder_.CreateAlignedLoad(loaded, builder_.CreateGEP(type, place, along), align));
+  }
+  return rows;
+}
+
+/// A row's element at a step, in all lanes.
+llvm::Value* Emitter::tile_element(const TileState& tile, Value* a, Value* k, int64_t step, int row) {
+  const MicroKernelShape& shape = tile.shape;
+  const DType sum = compute_type(shape.c);
+  if (!tile.rows.empty()) {
+    const auto steps = static_cast<int64_t>(kRegisterBits / static_cast<unsigned>(bit_width(sum)));
+    const std::vector<int> lanes(static_cast<size_t>(shape.lanes), static_cast<int>(step % steps));
+    return builder_.CreateShuffleVector(tile.rows[static_cast<size_t>(row)], lanes);
+  }
+  llvm::Type* type = memory_type(shape.a);
+  Value* stride = function_->getArg(kRowsA);
+  Value* group = builder_.CreateGEP(type, a, builder_.CreateMul(stride, index(row / kRowGroup * kRowGroup)));
+  Value* place = along(type, group, k, step, shape.a_step ? index(*shape.a_step) : function_->getArg(kStepA));
+  if (row % kRowGroup != 0) place = builder_.CreateGEP(type, place, builder_.CreateMul(stride, index(row % kRowGroup)));
+  const llvm::Align align(static_cast<uint64_t>(bit_width(shape.a)) / 8);
+  Value* loaded = builder_.CreateAlignedLoad(shape.unit ? register_type(sum) : type, place, align);
+  return splat(shape.unit ? loaded : cast(shape.a, sum, loaded), shape.lanes);
+}
+
+/// The place of k + step.
+llvm::Value* Emitter::along(llvm::Type* type, Value* from, Value* k, int64_t step, Value* stride) {
+  Value* start = builder_.CreateGEP(type, from, builder_.CreateMul(k, stride));
+  return step == 0 ? start : builder_.CreateGEP(type, start, builder_.CreateMul(stride, index(step)));
 }
 
 /// One k: sums[row, v] += a[row, k] * b[k, v].
 void Emitter::tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t step) {
   const MicroKernelShape& shape = tile.shape;
   at_top();
-  auto along = [&](llvm::Type* type, Value* from, const std::optional<int64_t>& known, unsigned parameter) {
-    Value* stride = known ? index(*known) : function_->getArg(parameter);
-    Value* start = builder_.CreateGEP(type, from, builder_.CreateMul(k, stride));
-    return step == 0 ? start : builder_.CreateGEP(type, start, builder_.CreateMul(stride, index(step)));
-  };
-  llvm::Type* a_type = memory_type(shape.a);
   llvm::Type* b_type = memory_type(shape.b);
   const DType sum = compute_type(shape.c);
-  Value* from = along(b_type, b, shape.b_step, kStepB);
+  Value* from = along(b_type, b, k, step, shape.b_step ? index(*shape.b_step) : function_->getArg(kStepB));
   Values columns;
   const int64_t pack = shape.unit ? shape.unit->pack : 1;
   for (int v = 0; v < shape.vectors; ++v) {
@@ -177,15 +248,8 @@ void Emitter::tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t s
                                {later, builder_.getInt32(0), builder_.getInt32(3), builder_.getInt32(1)});
     }
   }
-  Value* rows_stride = function_->getArg(kRowsA);
   for (int row = 0; row < shape.rows; ++row) {
-    Value* group = builder_.CreateGEP(a_type, a, builder_.CreateMul(rows_stride, index(row / kRowGroup * kRowGroup)));
-    Value* place = along(a_type, group, shape.a_step, kStepA);
-    if (row % kRowGroup != 0)
-      place = builder_.CreateGEP(a_type, place, builder_.CreateMul(rows_stride, index(row % kRowGroup)));
-    const llvm::Align align(static_cast<uint64_t>(bit_width(shape.a)) / 8);
-    Value* loaded = builder_.CreateAlignedLoad(shape.unit ? register_type(sum) : a_type, place, align);
-    Value* element = splat(shape.unit ? loaded : cast(shape.a, sum, loaded), shape.lanes);
+    Value* element = tile_element(tile, a, k, step, row);
     const auto chain = static_cast<size_t>(step % tile.chains);
     const size_t first =
         (chain * static_cast<size_t>(shape.rows) + static_cast<size_t>(row)) * static_cast<size_t>(shape.vectors);
@@ -231,9 +295,7 @@ llvm::Value* Emitter::multiply_add(DType type, Value* a, Value* b, Value* sum) {
 
 /// Adds the chains and writes c.
 void Emitter::finish_tile(TileState& tile) {
-  const MicroKernelShape& shape = tile.shape;
-  const DType sum = compute_type(shape.c);
-  const llvm::Align align(static_cast<uint64_t>(bit_width(shape.c)) / 8);
+  const DType sum = compute_type(tile.shape.c);
   const size_t count = tile.sums.size() / static_cast<size_t>(tile.chains);
   for (size_t n = 0; n < count; ++n) {
     Value* total = nullptr;
@@ -241,14 +303,20 @@ void Emitter::finish_tile(TileState& tile) {
       Value* part = builder_.CreateLoad(tile.sums[at]->getAllocatedType(), tile.sums[at]);
       total = total ? arithmetic(Intrinsic::kAdd, sum, {total, part}) : part;
     }
-    const int vector = static_cast<int>(n) % shape.vectors;
-    Value* place = tile_place(tile, static_cast<int>(n) / shape.vectors, vector);
-    Value* value = cast(sum, shape.c, total);
-    if (shape.masked) {
-      builder_.CreateMaskedStore(value, place, align, tile.masks[static_cast<size_t>(vector)]);
-    } else {
-      builder_.CreateAlignedStore(value, place, align);
-    }
+    store_row(tile, static_cast<int>(n) / tile.shape.vectors, static_cast<int>(n) % tile.shape.vectors, total);
+  }
+}
+
+/// Writes a vector of sums into c.
+void Emitter::store_row(const TileState& tile, int row, int vector, Value* total) {
+  const MicroKernelShape& shape = tile.shape;
+  const llvm::Align align(static_cast<uint64_t>(bit_width(shape.c)) / 8);
+  Value* place = tile_place(tile, row, vector);
+  Value* value = cast(compute_type(shape.c), shape.c, total);
+  if (shape.masked) {
+    builder_.CreateMaskedStore(value, place, align, tile.masks[static_cast<size_t>(vector)]);
+  } else {
+    builder_.CreateAlignedStore(value, place, align);
   }
 }
 

@@ -87,6 +87,7 @@ struct Window {
 struct ContractPlan {
   MicroKernelShape shape;  ///< but for the rows of a tile
   int most_rows = 1;
+  int row_step = 1;  ///< rows of a tile are a multiple, but for the last tile's
   Size a_rows = 0, c_rows = 0;
   std::vector<Size> a_steps, b_steps;  ///< along each k axis
 };
@@ -114,9 +115,10 @@ struct SplitRows {
 /// A micro-kernel under construction.
 struct TileState {
   const MicroKernelShape& shape;
-  std::vector<llvm::AllocaInst*> sums;  ///< [chain][row][vector]
+  std::vector<llvm::AllocaInst*> sums;  ///< [chain][row][vector], of blocks [chain][pair of rows][half of a vector]
   std::vector<llvm::Value*> masks;      ///< per vector, when masked
   int chains = 1;                       ///< independent sums per element, for tiles too small to hide latency
+  std::vector<llvm::Value*> rows{};     ///< of a at the steps at hand, where it comes by registers
 };
 
 /// Emits one kernel.
@@ -211,6 +213,7 @@ class Emitter {
   void contract_as_reduce(const tile::Contract& contract);
   std::optional<ContractPlan> plan_contract(const tile::Contract& contract) const;
   void choose_tile(const tile::Contract& contract, ContractPlan& plan) const;
+  void choose_block_tile(const tile::Contract& contract, ContractPlan& plan) const;
   void column_blocks(const tile::Contract& contract, const ContractPlan& plan);
   void row_loops(const tile::Contract& contract, const ContractPlan& plan, Value* columns);
   Values tile_arguments(const tile::Contract& contract, const ContractPlan& plan, Value* columns);
@@ -255,12 +258,25 @@ class Emitter {
   Value* load_tile(const TileState& tile, DType type, Value* place, int vector);
   void outer_steps(TileState& tile, int axis, Value* a, Value* b);
   void inner_steps(TileState& tile, Value* a, Value* b);
+  Values load_rows(const TileState& tile, Value* a, Value* k, int64_t step);
+  Value* tile_element(const TileState& tile, Value* a, Value* k, int64_t step, int row);
+  Value* along(llvm::Type* type, Value* from, Value* k, int64_t step, Value* stride);
   void tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t step);
   void keep_order(Values& values);
   Value* multiply_add(DType type, Value* a, Value* b, Value* sum);
   Value* dot_product(const ContractUnit& unit, Value* a, Value* b, Value* sum);
+  static bool takes_right_first(const ContractUnit& unit, int lanes);
   Value* scalable_call(llvm::Intrinsic::ID instruction, const Values& operands);
   void finish_tile(TileState& tile);
+  void store_row(const TileState& tile, int row, int vector, Value* total);
+
+  // emit_block_product.cpp
+  Values pair_words(Value* first, Value* second, int blocks, int count);
+  Values row_pair(const TileState& tile, Value* a, Value* along, int pair, int64_t count);
+  void block_steps(TileState& tile, Value* a, Value* b, Value* k, int64_t step, int64_t count);
+  static llvm::AllocaInst* block_sum(const TileState& tile, int chain, int pair, int half);
+  void finish_blocks(TileState& tile);
+  Value* row_of_blocks(const MicroKernelShape& shape, int row, Value* first, Value* second);
 
   // emit_address.cpp
   Address analyze(int buffer, const std::vector<Expr>& indices);

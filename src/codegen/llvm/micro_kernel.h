@@ -21,6 +21,7 @@ struct MicroKernelShape {
   int outer_axes = 0;                     ///< k axes around the innermost one
   bool masked = false;                    ///< only the first `columns` columns exist
   bool accumulate = false;
+  bool a_registers = false;  ///< a comes by registers of several steps: they lie together, instructions take elements
   int64_t rows_ahead = 0;              ///< of tiles: rows of b that each step asks for ahead
   const ContractUnit* unit = nullptr;  ///< of vectors: the innermost k axis goes in steps of its pack
 
@@ -32,5 +33,9 @@ enum Parameter : unsigned { kA, kB, kC, kRowsA, kRowsC, kColumns, kStepA, kStepB
 
 /// Rows of the largest tile with that many vectors whose accumulators fit into the registers.
 int largest_rows(int registers, int vectors, bool fma);
+/// The same of one whose left operand comes by registers.
+int largest_element_rows(int registers, int vectors);
+/// The same of a unit that sums blocks: an even number.
+int largest_block_rows(int registers, int vectors);
 
 }  // namespace graft::codegen

@@ -26,6 +26,7 @@ void fill_aarch64(const Target& target, Traits& traits) {
   constexpr int kNeonBits = 128;  // all that inline assembly takes of a vector whose length is known
   traits.register_bits = has_scalable_vectors(target) ? target.vector_bits : kNeonBits;
   traits.fma = traits.half = traits.rounding = true;
+  traits.takes_elements = traits.register_bits == kNeonBits;
   traits.vector_constraint = "w";
   traits.kept_bits = kNeonBits;
 }

@@ -20,6 +20,7 @@ struct Traits {
   bool permutes_words = false;  ///< and 16-bit lanes, of vectors of any length
   bool permutes_bytes = false;  ///< and bytes, of two registers
   bool bfloat = false;          ///< an instruction rounds f32 to bf16; it takes denormals as zeros
+  bool takes_elements = false;  ///< multiply-adds and dot products take one element of a register for all lanes
   /// LLVM loads whole vectors where it knows which of their lanes are masked.
   bool forgets_known_masks = false;
   /// The constraint of LLVM's inline assembly that stands for a vector register of at most `kept_bits`.
