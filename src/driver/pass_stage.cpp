@@ -17,8 +17,12 @@ std::function<bool(DType, DType)> byte_units_of(const std::vector<Target>& targe
     return std::all_of(targets.begin(), targets.end(),
                        [&](const Target& target) { return best_unit(target, a, b, sum) != nullptr; });
   };
-  if (!all_multiply(DType::kUint8, DType::kInt8)) return nullptr;
-  return all_multiply;
+  for (const DType a : {DType::kUint8, DType::kInt8}) {
+    for (const DType b : {DType::kUint8, DType::kInt8}) {
+      if (all_multiply(a, b)) return all_multiply;
+    }
+  }
+  return nullptr;
 }
 
 /// Which products decode weights on all of the targets: all on CPUs; on GPUs those of 16-bit rows, which matrix units
