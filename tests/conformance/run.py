@@ -8,8 +8,8 @@ be folded. One that draws at random is judged by what has to hold of its draws (
 lists the cases that must pass, one `mode name` per line; `--update` adds to it what passes now, and nothing is
 ever taken out. On another device than the CPU the list is that of the CPU: what it holds has to pass there too.
 
-`--write-cases FILE` writes the cases into a file instead; where such a file cases.zip lies beside this
-program, as in a bundle, it is read, and the onnx package may be of another version.
+`--write-cases FILE` writes the cases into a file instead; with `--cases FILE`, or where such a file cases.zip lies
+beside this program, as in a bundle, it is read, and the onnx package may be of another version.
 """
 
 import argparse
@@ -209,6 +209,9 @@ def arguments():
     parser.add_argument("--mode", choices=["generated", "interpret"], default="generated")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time (one per processor)")
     parser.add_argument("--filter", default="", help="only the cases whose name matches this expression")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only one case in N of those, from")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="this one on")
+    parser.add_argument("--cases", metavar="FILE", type=pathlib.Path, help="read the cases from this zip")
     parser.add_argument("--json", help="write name, way and fault of each case here")
     parser.add_argument("--update", action="store_true", help="add what passes to expected_passes.txt")
     parser.add_argument("--types", action="store_true",
@@ -216,8 +219,8 @@ def arguments():
     parser.add_argument("--quiet", action="store_true", help="do not print each failure")
     parser.add_argument("--write-cases", metavar="FILE", help="write the cases into a zip, and stop")
     options = parser.parse_args()
-    if options.jobs < 1:
-        parser.error("--jobs: at least 1")
+    if options.jobs < 1 or options.every < 1:
+        parser.error("--jobs, --every: at least 1")
     if options.device != "cpu" and options.update:
         parser.error("--update: the list is that of the CPU")
     return options
@@ -256,10 +259,11 @@ def main():
         case_files.write(case_files.collect(), options.write_cases)
         return 0
     library.load()  # a missing library ends the run here, before the workers start
-    collected = case_files.read(STORED) if STORED.exists() else case_files.collect()
+    stored = options.cases or STORED
+    collected = case_files.read(stored) if options.cases or stored.exists() else case_files.collect()
     if options.types:
         return check_types(options, collected)
-    cases = [case for case in collected if re.search(options.filter, case.name)]
+    cases = [case for case in collected if re.search(options.filter, case.name)][options.first::options.every]
     expected = read_expected()
     rows, lost = [], []
     judge = functools.partial(check, mode=options.mode, device=options.device)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`./dev bundle`: a folder that runs on another Linux of glibc 2.36 or newer, with nothing installed but, for a GPU,
-the CUDA libraries.
+the CUDA libraries. `./dev bundle --for aarch64` makes it of the cross build.
 
 Two archives are made. graft-VERSION-linux-x86_64.tar.xz holds the command, the libraries, headers, tests and their
 data, and the scripts that write the test networks (weights come from a seed, where they are written). The second, -cpu,
@@ -70,6 +70,7 @@ def add_libraries(stage):
     main = libraries.closure([path for path in own if not is_cpu_part(path) and path not in foreign], stage)
     cpu = libraries.closure([path for path in own if is_cpu_part(path)] + foreign, stage)
     cpu = {soname: path for soname, path in cpu.items() if soname not in main}
+    libraries.keep_relative_places(own)
     for soname, path in {**main, **cpu}.items():
         shutil.copy(path.resolve(), stage / "lib" / soname)
         (stage / "lib" / soname).chmod(0o755)
@@ -149,16 +150,23 @@ def arguments():
                         help="which archive to write (all: main and cpu)")
     parser.add_argument("--python", choices=["cp311", "cp312-abi3"], default="cp312-abi3",
                         help="for which Python --part torch is (cp312-abi3: 3.12 and newer)")
+    parser.add_argument("--for", dest="architecture", default="x86_64", choices=["x86_64", "aarch64"],
+                        help="of the cross build for that architecture, without --part torch (x86_64)")
     parser.add_argument("--unpacked", action="store_true", help="leave a folder there, not archives")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.architecture != "x86_64" and options.part == "torch":
+        parser.error("--part torch: PyTorch's part is for x86_64")
+    return options
 
 
 def main():
     """Makes the archives and says how large they are."""
     options = arguments()
+    if options.architecture != "x86_64":
+        libraries.use_architecture((ROOT / ".deps" / options.architecture).resolve(), options.architecture)
     output = (options.output or build_folder() / "bundle").resolve()
     output.mkdir(parents=True, exist_ok=True)
-    name = f"graft-{version()}-linux-x86_64"
+    name = f"graft-{version()}-linux-{options.architecture}"
     with tempfile.TemporaryDirectory(dir=output) as scratch:
         stage = pathlib.Path(scratch).resolve() / name
         stage.mkdir()

@@ -16,8 +16,23 @@ ensure_sysroot() {
   flock 9
   rm -rf "$folder"
   unpack_sysroot "$architecture" "$list" "$folder"
+  unpack_wheels "$architecture" "$list" "$folder"
   echo "$sum" >"$folder/.installed"
   exec 9>&-
+}
+
+# unpack_wheels ARCHITECTURE LIST FOLDER: the wheels that the list names, for the architecture's Python.
+unpack_wheels() {
+  local architecture=$1 list=$2 folder=$3 name version wheels=() platforms=() glibc
+  for name in $(sed -n 's/^# wheels: //p' "$list"); do
+    version=$(grep -m1 "^$name==" "$lists_folder/python-demo.txt") || fail "python-demo.txt has no $name"
+    wheels+=("$version")
+  done
+  for glibc in 17 26 27 28; do platforms+=(--platform "manylinux_2_${glibc}_$architecture"); done
+  ensure_venv
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+    --python-version "$(sed -n 's/^# python: //p' "$list")" "${platforms[@]}" --target "$folder/python" \
+    "${wheels[@]}" </dev/null || fail "pip failed: is the package index reachable?"
 }
 
 # unpack_sysroot ARCHITECTURE LIST FOLDER: apt with lists and a state of its own; it needs no root.
@@ -50,7 +65,9 @@ TEXT
     apt-get update -qq </dev/null && apt-get download -qq "${packages[@]}" </dev/null
   ) >"$deps_folder/$1.log" 2>&1 || fail "apt-get failed: see .deps/$1.log"
   local package
+  mkdir -p "$folder/.files"  # whose is what
   for package in "$apt"/packages/*.deb; do
+    dpkg-deb --fsys-tarfile "$package" | tar -t >"$folder/.files/$(basename "${package%%_*}")"
     dpkg-deb --fsys-tarfile "$package" | tar -x -C "$folder" --exclude=./usr/share/doc/*/examples
   done
   rm -rf "$apt"
