@@ -65,7 +65,7 @@ def test_a_network_is_compiled_and_run(emulated, network, tmp_path, processor):
 
 @pytest.mark.parametrize("target, processor", [
     ("armv8-a", LEAST), ("neoverse-n1", "neoverse-n1"), ("neoverse-n1", NEON), ("armv9-a+sve256", sve(256)),
-    ("x86-64-v3", "neoverse-n1"),
+    ("x86-64-v3", "neoverse-n1"), ("armv9-a+sve512", sve(256)), ("armv8.6-a+i8mm+bf16", LEAST),
 ])
 def test_a_plan_made_on_another_machine_runs(emulated, native, network, tmp_path, target, processor):
     plan = tmp_path / "model.graft"
@@ -95,6 +95,17 @@ def test_kernels_that_the_machine_cannot_run_are_refused(emulated, network, targ
 def test_shorter_vectors_than_before_use_no_kernel_of_longer_ones(emulated, network, tmp_path):
     for bits in (512, 256, 128, 512):
         emulated.good(sve(bits), "run", network, *compared(tmp_path))
+
+
+def test_kernels_of_another_architecture_in_the_cache_stay_there(emulated, native, network, tmp_path):
+    plan, archive = tmp_path / "model.graft", tmp_path / "kernels"
+    native("compile", network, "--target", "native", "--dim", "rows=1:7:64", "-o", plan)
+    native("cache", "export", plan, "-o", archive)
+    emulated.good("neoverse-n1", "cache", "import", archive, "--trust")
+    before = json.loads(emulated.good("neoverse-n1", "cache", "list", "--json", "-"))["entries"]
+    emulated.good("neoverse-n1", "run", plan, *compared(tmp_path))
+    after = json.loads(emulated.good("neoverse-n1", "cache", "list", "--json", "-"))["entries"]
+    assert before and len(after) > len(before)  # its own were made beside them
 
 
 def test_kernels_made_ahead_of_time_run_without_a_generator(emulated, native, network, tmp_path):
