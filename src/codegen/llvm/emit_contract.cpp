@@ -208,6 +208,7 @@ void Emitter::row_loops(const tile::Contract& contract, const ContractPlan& plan
     at_top();
     if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(extent)) {
       const int64_t rows = constant->getSExtValue();
+      if (rows <= 0) return;  // an empty tensor
       const int64_t tiles = (rows + plan.most_rows - 1) / plan.most_rows;
       const int64_t least = tiles > 0 ? (rows + tiles - 1) / tiles : 1;
       const int64_t height = std::min(rows, (least + plan.row_step - 1) / plan.row_step * plan.row_step);
