@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/import_budget.h"
 #include "driver/precision_lists.h"
 #include "export/mxnet/mixed_precision.h"
 #include "export/onnx/model_file.h"
@@ -40,19 +41,32 @@ std::string other_remedy(const std::string& model) {
   return "";
 }
 
-ConversionReport convert_onnx(const ConversionFiles& files, const amp::Request& request) {
-  const ModelFile whole = ModelFile::open(files.model);
+void tell_read(const ConversionFiles& files) {
   if (files.when_read) files.when_read();
+}
+
+void stop_if_cancelled(const ConversionFiles& files) {
+  if (!files.cancelled || !files.cancelled()) return;
+  throw Error(ErrorKind::kCancelled, "stopped as the caller asked", "convert");
+}
+
+ConversionReport convert_onnx(const ConversionFiles& files, const amp::Request& request) {
+  const ModelFile whole = ModelFile::open(files.model, files.cancelled);
+  tell_read(files);
   MixedReport report;
-  whole.mixed(request, default_lists("onnx", request.low), report).save(files.output, files.weights);
+  const ModelFile mixed = whole.mixed(request, default_lists("onnx", request.low), report);
+  stop_if_cancelled(files);
+  mixed.save(files.output, files.weights);
   return {files.output, "", fmt::format("{} Cast", report.casts), report.casts, 0, report.parameters};
 }
 
 ConversionReport convert_graph(const ConversionFiles& files, const amp::Request& request) {
   const auto bytes = MappedFile::open(files.model);
   const tensorflow::GraphFile file(bytes->bytes(), bytes);
+  tell_read(files);
   const tensorflow::MixedGraph mixed =
       tensorflow::convert_graph(file, files.outputs, request, default_lists("tensorflow", request.low));
+  stop_if_cancelled(files);
   write_file(files.output, mixed.bytes);
   return {files.output, "", fmt::format("{} Cast", mixed.casts), mixed.casts, 0, mixed.constants};
 }
@@ -60,7 +74,9 @@ ConversionReport convert_graph(const ConversionFiles& files, const amp::Request&
 ConversionReport convert_program(const ConversionFiles& files, const amp::Request& request) {
   const auto bytes = MappedFile::open(files.model);
   const pt2::Archive archive(bytes->bytes(), bytes, files.model);
+  tell_read(files);
   const pt2::MixedProgram mixed = pt2::convert_program(archive, request, default_lists("aten", request.low));
+  stop_if_cancelled(files);
   pt2::write_archive(files.output, archive, mixed.entries);
   return {files.output, "", fmt::format("{} aten::to", mixed.casts), mixed.casts, 0, mixed.parameters};
 }
@@ -74,15 +90,21 @@ ConversionReport convert_symbol(const ConversionFiles& files, const amp::Request
     file = mxnet::read_params(files.params);
     parameters = mxnet::parameters_of(*file);
   }
+  tell_read(files);
   const mxnet::MixedSymbol mixed = mxnet::convert_symbol(symbol, request, parameters ? &*parameters : nullptr);
-  if (file) {
-    mxnet::convert_parameters(*file, mixed.parameter_types);
-    mxnet::write_params(*file, written[1]);
-  }
+  if (file) mxnet::convert_parameters(*file, mixed.parameter_types);
+  stop_if_cancelled(files);
+  if (file) mxnet::write_params(*file, written[1]);
   write_file(written[0], mxnet::symbol_text(mixed.symbol));
   return {written[0], file ? written[1] : "",
           fmt::format("{} amp_cast, {} amp_multicast", mixed.casts, mixed.multicasts), mixed.casts, mixed.multicasts,
           mixed.parameter_types};
+}
+
+ConversionReport convert_format(const ConversionFiles& files, const amp::Request& request) {
+  if (is_symbol(files)) return convert_symbol(files, request);
+  if (is_graph(files)) return convert_graph(files, request);
+  return pt2::is_model(files.model) ? convert_program(files, request) : convert_onnx(files, request);
 }
 
 }  // namespace
@@ -108,9 +130,9 @@ ConversionReport convert_model(const ConversionFiles& files, const amp::Request&
                    "they are for symbols of MXNet; other models hold their weights", "params");
   GRAFT_USER_CHECK(files.outputs.empty() || is_graph(files), kInvalidArgument,
                    "they are for graphs of TensorFlow; other models name theirs", "outputs");
-  if (is_symbol(files)) return convert_symbol(files, request);
-  if (is_graph(files)) return convert_graph(files, request);
-  return pt2::is_model(files.model) ? convert_program(files, request) : convert_onnx(files, request);
+  ConversionReport report;
+  within_import_budget(files.cancelled, files.model, [&] { report = convert_format(files, request); });
+  return report;
 }
 
 }  // namespace graft

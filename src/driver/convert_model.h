@@ -20,7 +20,8 @@ struct ConversionFiles {
   std::string output;  ///< of a symbol, what both files begin with, or the name that ends with -symbol.json
   std::vector<std::string> outputs;  ///< results of a graph of TensorFlow that keep their types
   OnnxWeights weights;
-  std::function<void()> when_read = {};  ///< called when an ONNX model has been read and nothing was written; may throw
+  std::function<void()> when_read = {};  ///< called when the model has been read and nothing was written; may throw
+  std::function<bool()> cancelled = {};  ///< true stops with a `cancelled` error before anything is written
 };
 
 struct ConversionReport {
@@ -33,8 +34,8 @@ struct ConversionReport {
 /// The files that convert_model() writes. Throws invalid_argument for an output that is no name for them.
 std::vector<std::string> converted_files(const ConversionFiles& files);
 
-/// Converts and writes. Throws unsupported for formats that are rewritten elsewhere, saying where, and as the
-/// formats' own functions do.
+/// Converts within the budget of an import, and writes. Throws unsupported for formats that are rewritten elsewhere,
+/// saying where, and as the formats' own functions do.
 ConversionReport convert_model(const ConversionFiles& files, const amp::Request& request);
 
 }  // namespace graft

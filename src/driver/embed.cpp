@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/import_budget.h"
+#include "driver/compile.h"
 #include "driver/fallbacks.h"
 #include "driver/shape_choices.h"
 #include "export/tensorflow/replace_segments.h"
@@ -125,13 +127,19 @@ void add_nodes(std::vector<int>& nodes, const Raised& raised, int node) {
 
 Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                           const std::vector<std::string>& outputs, const EmbedChoices& choices) {
+  report(choices.compile, name_of(Stage::kImport), "from memory");
   const tensorflow::GraphFile file(bytes, std::move(owner));
   HostGraph host{.foreign = {}, .counts = {}, .replicable = {}, .ranges = ranges_of(choices),
                  .frontend = "tensorflow"};
   const auto converters = find_converters(host.frontend, choices.partition.converters);
-  const Raised raised = tensorflow::raise_control_flow(file, /*drops_checks=*/false);
-  tensorflow::ReadGraph read = tensorflow::read_graph(raised ? raised->file : file, outputs_now(raised, outputs),
-                                                      choices.compile.shapes, *converters);
+  Raised raised;
+  tensorflow::ReadGraph read;
+  within_import_budget(choices.compile.cancelled, "", [&] {
+    allow_import(bytes.size());
+    raised = tensorflow::raise_control_flow(file, /*drops_checks=*/false);
+    read = tensorflow::read_graph(raised ? raised->file : file, outputs_now(raised, outputs), choices.compile.shapes,
+                                  *converters);
+  });
   for (size_t n = 0; raised && n < read.constant.size(); ++n) {
     if (raised->stands_for[n].empty()) read.constant[n] = false;  // it is there, unless an engine takes what it became
   }
@@ -188,7 +196,13 @@ Embedded embed(std::string_view format, std::span<const std::byte> bytes, std::s
   const CompileOptions& compile = choices.compile;
   GRAFT_USER_CHECK(compile.min_shapes.empty() && compile.opt_shapes.empty() && compile.max_shapes.empty(),
                    kInvalidArgument, "ranges of sizes are stated by `dim`", "options");
-  return embed_tensorflow(bytes, std::move(owner), outputs, choices);
+  Embedded made;
+  run_by_deadline(compile, [&](const CompileOptions& timed) {
+    EmbedChoices limited = choices;
+    limited.compile = timed;
+    made = embed_tensorflow(bytes, owner, outputs, limited);
+  });
+  return made;
 }
 
 }  // namespace graft

@@ -96,10 +96,11 @@ std::string scratch_folder() {
   return (std::filesystem::temp_directory_path() / fmt::format("graft-plugins-{}", ::getpid())).string();
 }
 
-ModelFile open_model(const std::string& path, const OperatorLibrary& own) {
+ModelFile open_model(const Request& request, const OperatorLibrary& own) {
+  report(request.options, name_of(Stage::kImport), request.model);
   ImportOptions options;
   options.operators = own;
-  return ModelFile::open(path, options);
+  return ModelFile::open(request.model, options, request.options.cancelled);
 }
 
 class Generator {
@@ -112,7 +113,7 @@ class Generator {
         measuring_(measuring_architecture(request, writes)),
         folder_(writes ? request.folder : scratch_folder(), kMark),
         own_(read_operator_library(options_.operators)),
-        model_(open_model(request.model, own_)) {}
+        model_(open_model(request, own_)) {}
 
   Generated run() {
     if (!request_.name.empty()) check_name(request_.name, model_, request_.consumer);
@@ -464,10 +465,20 @@ class Generator {
   ModelCut chosen_;                          ///< the part, with weights handed in or inside
 };
 
+Generated run_generator(const Request& request, bool writes) {
+  Generated made;
+  run_by_deadline(request.options, [&](const CompileOptions& timed) {
+    Request limited = request;
+    limited.options = timed;
+    made = Generator(limited, writes).run();
+  });
+  return made;
+}
+
 }  // namespace
 
-Generated generate(const Request& request) { return Generator(request, /*writes=*/true).run(); }
+Generated generate(const Request& request) { return run_generator(request, /*writes=*/true); }
 
-Generated propose(const Request& request) { return Generator(request, /*writes=*/false).run(); }
+Generated propose(const Request& request) { return run_generator(request, /*writes=*/false); }
 
 }  // namespace graft::plugin

@@ -573,13 +573,6 @@ def test_compiling_stops_at_its_deadline(graft, model, tmp_path):
     assert graft("compile", "model.onnx", "-o", "plan.graft", "--deadline", "-1").returncode == 2
 
 
-@pytest.mark.parametrize("words", [["run"], ["bench"], ["check"], ["inspect", "--no-run"]], ids=lambda words: words[0])
-def test_the_deadline_of_compiling_is_the_same_everywhere(graft, model, words):
-    done = graft(*words, "model.onnx", "--deadline", "0.000001")
-    assert done.returncode == 1 and "deadline of 1e-06 seconds" in done.stderr, done.stderr
-    assert graft(*words, "model.onnx", "--tune", "off", "--deadline", "1000").returncode == 0
-
-
 def test_many_cuts_of_a_dimension_compile_and_run(graft, tmp_path):
     bounds = [onnx.numpy_helper.from_array(np.array([value]), name) for name, value in (("a", 1), ("b", -1), ("c", 0))]
     nodes = [helper.make_node("Slice", [f"v{i}", "a", "b", "c"], [f"v{i + 1}"]) for i in range(20)]

@@ -37,6 +37,22 @@ pid_t spawn(std::vector<std::string>& words, const posix_spawn_file_actions_t* a
   return child;
 }
 
+/// The same in a process group of its own.
+pid_t spawn_group(std::vector<std::string>& words, const posix_spawn_file_actions_t* actions) {
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t child = 0;
+  try {
+    child = spawn(words, actions, &attributes);
+  } catch (...) {
+    posix_spawnattr_destroy(&attributes);
+    throw;
+  }
+  posix_spawnattr_destroy(&attributes);
+  return child;
+}
+
 int wait_for(pid_t child, const std::string& what) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
@@ -58,10 +74,10 @@ bool ends_before(pid_t child, const std::function<bool()>& stop) {
   return ended;
 }
 
-/// The same, after so many seconds or an interrupt.
-bool ends_within(pid_t child, double seconds) {
+/// The same, also false after so many seconds.
+bool ends_within(pid_t child, double seconds, const std::function<bool()>& stop) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  return ends_before(child, [end] { return interrupted() || std::chrono::steady_clock::now() >= end; });
+  return ends_before(child, [&] { return stop() || std::chrono::steady_clock::now() >= end; });
 }
 
 }  // namespace
@@ -83,17 +99,7 @@ int run_program(std::vector<std::string> words) {
 }
 
 std::optional<int> run_program_until(std::vector<std::string> words, const std::function<bool()>& stop) {
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t child = 0;
-  try {
-    child = spawn(words, nullptr, &attributes);
-  } catch (...) {
-    posix_spawnattr_destroy(&attributes);
-    throw;
-  }
-  posix_spawnattr_destroy(&attributes);
+  const pid_t child = spawn_group(words, nullptr);
   const bool has_ended = ends_before(child, stop);
   if (!has_ended) ::kill(-child, SIGKILL);
   const int status = wait_for(child, words[0]);
@@ -101,7 +107,7 @@ std::optional<int> run_program_until(std::vector<std::string> words, const std::
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-Ended capture_program(std::vector<std::string> words, double seconds) {
+Ended capture_program(std::vector<std::string> words, double seconds, const std::function<bool()>& stop) {
   const ScratchFolder scratch;
   const std::string output = scratch / "output", errors = scratch / "errors";
   posix_spawn_file_actions_t actions;
@@ -111,17 +117,17 @@ Ended capture_program(std::vector<std::string> words, double seconds) {
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t child = 0;
   try {
-    child = spawn(words, &actions);
+    child = spawn_group(words, &actions);
   } catch (...) {
     posix_spawn_file_actions_destroy(&actions);
     throw;
   }
   posix_spawn_file_actions_destroy(&actions);
   Ended ended;
-  ended.timed_out = !ends_within(child, seconds);
-  if (ended.timed_out) ::kill(child, SIGKILL);
+  ended.timed_out = !ends_within(child, seconds, stop);
+  if (ended.timed_out) ::kill(-child, SIGKILL);
   const int status = wait_for(child, words[0]);
-  stop_if_interrupted();
+  if (stop()) throw Error(ErrorKind::kCancelled, "stopped");
   if (WIFEXITED(status)) ended.status = WEXITSTATUS(status);
   if (WIFSIGNALED(status) && !ended.timed_out) ended.signal = WTERMSIG(status);
   ended.output = read_text_file(output);

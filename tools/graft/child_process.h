@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "console.h"
+
 namespace graft {
 
 /// A folder that goes away with everything in it.
@@ -37,9 +39,9 @@ int run_program(std::vector<std::string> words);
 /// The same of a program in a process group of its own, which is killed with all that it has started when somebody asks
 /// to stop, as is looked ten times in a second; then nothing.
 std::optional<int> run_program_until(std::vector<std::string> words, const std::function<bool()>& stop);
-/// Runs a program for so many seconds at most, with nothing to read, and keeps what it prints. Throws cancelled when a
-/// stop was asked for meanwhile.
-Ended capture_program(std::vector<std::string> words, double seconds);
+/// Runs a program for so many seconds at most, with nothing to read, and keeps what it prints. Then, and when somebody
+/// asks to stop, it is killed with all that it has started; a stop throws cancelled.
+Ended capture_program(std::vector<std::string> words, double seconds, const std::function<bool()>& stop = interrupted);
 
 /// A program that runs until somebody ends it; what it prints goes where ours goes. It does not outlive this.
 class ServingProgram {

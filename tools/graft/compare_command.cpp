@@ -32,6 +32,8 @@ using Names = std::set<std::string, std::less<>>;
 /// Choices that may be different on the two sides.
 constexpr const char* kOwnKeys[] = {"precision", "device", "mode", "disable", "record"};
 
+struct Sides;
+
 struct CompareCommand {
   ModelOptions common;
   std::string paths[2];
@@ -43,6 +45,7 @@ struct CompareCommand {
 
   int run() const;
   ModelOptions side(int number) const;
+  Sides build_sides(const CompileOptions& limit) const;
 };
 
 /// One of the two: the graph that its engine is built from.
@@ -56,8 +59,18 @@ struct Side {
   std::shared_ptr<const LoadedEngine> load() const;
 };
 
-Side open_side(const ModelOptions& model) {
+/// `limit`: the time that both sides have.
+/// Both engines, which give the tensors of `names` as results.
+struct Sides {
+  Side a, b;
+  std::vector<std::string> names;
+  std::shared_ptr<const LoadedEngine> first, second;
+};
+
+Side open_side(const ModelOptions& model, const CompileOptions& limit) {
   Side side{.path = model.path(), .options = model.compile_options(), .plan = {}, .graph = {}};
+  side.options.deadline = limit.deadline;
+  side.options.cancelled = limit.cancelled, side.options.progress = limit.progress;
   if (model.is_plan()) {
     model.check_plan_choices();
     side.plan = open_plan(model.path());
@@ -178,21 +191,30 @@ ModelOptions CompareCommand::side(int number) const {
   return common.with(paths[number], choices);
 }
 
+Sides CompareCommand::build_sides(const CompileOptions& limit) const {
+  Sides sides{.a = open_side(side(0), limit), .b = open_side(side(1), limit), .names = {}, .first = {}, .second = {}};
+  Side &a = sides.a, &b = sides.b;
+  const Shown shown = all ? Shown::kAll : results_only ? Shown::kResults : Shown::kBetweenSteps;
+  sides.names = common_values(a, b, shown);
+  GRAFT_USER_CHECK(!sides.names.empty(), kInvalidArgument,
+                   "no tensor that is computed has the same name in both; compare models that were made of one",
+                   fmt::format("{} and {}", a.path, b.path));
+  give_out(a.graph, sides.names);
+  give_out(b.graph, sides.names);
+  const EngineOptions chosen = a.plan ? a.plan->options : fixed_sizes(a.options);
+  if (const auto signature = signature_of(a.graph, chosen)) inputs.check(*signature);
+  sides.first = a.load();
+  sides.second = b.load();
+  return sides;
+}
+
 int CompareCommand::run() const {
   std::vector<std::string> files = inputs.files();
   files.insert(files.end(), std::begin(paths), std::end(paths));
   json.check(files);
-  Side a = open_side(side(0)), b = open_side(side(1));
-  const Shown shown = all ? Shown::kAll : results_only ? Shown::kResults : Shown::kBetweenSteps;
-  const std::vector<std::string> names = common_values(a, b, shown);
-  GRAFT_USER_CHECK(!names.empty(), kInvalidArgument,
-                   "no tensor that is computed has the same name in both; compare models that were made of one",
-                   fmt::format("{} and {}", a.path, b.path));
-  give_out(a.graph, names);
-  give_out(b.graph, names);
-  const EngineOptions chosen = a.plan ? a.plan->options : fixed_sizes(a.options);
-  if (const auto signature = signature_of(a.graph, chosen)) inputs.check(*signature);
-  const auto first = a.load(), second = b.load();
+  Sides sides;
+  run_by_deadline(common.time_limit(), [&](const CompileOptions& limit) { sides = build_sides(limit); });
+  const auto& [a, b, names, first, second] = sides;
   const std::vector<TensorData> given = inputs.read(*first->engine);
   const std::vector<TensorData> other = reordered(given, *first->engine, *second->engine, b.path);
   const Results reference = run_engine(first, given);
@@ -251,6 +273,7 @@ void add_compare(Command app, Action& action) {
   command->tolerance.add_to(sub);
   command->json.add_to(sub);
   command->common.add_choices(sub);
+  command->common.add_deadline(sub);
   command->inputs.add_to(sub);
   sub.footer(R"(
 Both run on the same inputs. Tensors are listed in the order in which A computes them, by the model's names. An arrow

@@ -12,6 +12,7 @@
 #include "calibration_options.h"
 #include "commands.h"
 #include "console.h"
+#include "driver/compile.h"
 #include "driver/convert_model.h"
 #include "export/onnx/export.h"
 #include "import/mxnet/params_file.h"
@@ -30,12 +31,14 @@ struct ConvertCommand {
   std::vector<std::string> outputs;
   bool cast_parameters_later = false;
   CalibrationOptions calibration;
+  ModelOptions limits;
   OnnxOutput onnx;
   JsonOutput json;
 
   int run() const;
   bool quantises() const { return quantize::parse_codes(precision).has_value(); }
   int quantise() const;
+  void convert(ConversionFiles files, const CompileOptions& limit) const;
   void check_words() const;
   amp::Request request() const;
   void write_report(const ConversionReport& report, DType low) const;
@@ -79,12 +82,13 @@ int ConvertCommand::quantise() const {
   OnnxOutput::check(out, inputs);
   json.check(inputs);
   calibration.check_page(inputs);
-  CompileOptions options;
-  options.params = params, options.outputs = outputs;
-  options.progress = show_progress, options.cancelled = interrupted;
-  const Graph graph = import_model({.path = model}, options);
-  check_output_unread("--output", out);
-  const QuantisedModel quantised = calibration.quantise(graph, precision, options);
+  QuantisedModel quantised;
+  run_by_deadline(limits.time_limit(), [&](CompileOptions options) {
+    options.params = params, options.outputs = outputs;
+    const Graph graph = import_model({.path = model}, options);
+    check_output_unread("--output", out);
+    quantised = calibration.quantise(graph, precision, options);
+  });
   clear_progress();
   export_onnx(quantised.graph, out, onnx.weights());
   calibration.write_page(model, quantised);
@@ -102,6 +106,20 @@ int ConvertCommand::quantise() const {
   return 0;
 }
 
+/// Reads, converts and writes. Nothing is left of the result when the time is up before it is written.
+void ConvertCommand::convert(ConversionFiles files, const CompileOptions& limit) const {
+  const amp::Request asked = request();
+  report(limit, name_of(Stage::kImport), model);
+  files.cancelled = limit.cancelled;
+  files.when_read = [&] {
+    check_output_unread("--output", out);
+    report(limit, "convert", model);
+  };
+  const ConversionReport made = convert_model(files, asked);
+  clear_progress();
+  write_report(made, asked.low);
+}
+
 int ConvertCommand::run() const {
   refuse_plan(model);
   check_words();
@@ -112,14 +130,13 @@ int ConvertCommand::run() const {
   if (symbol && out.ends_with(".json") && !out.ends_with("-symbol.json")) {
     throw UsageError("--output is a prefix, or ends with -symbol.json");
   }
-  const ConversionFiles files{model, params, out, outputs, onnx.weights(),
-                              [this] { check_output_unread("--output", out); }};
+  const ConversionFiles files{.model = model, .params = params, .output = out, .outputs = outputs,
+                              .weights = onnx.weights()};
   for (const std::string& path : converted_files(files)) check_output("--output", path, {model, params, lists});
   if (!symbol && !graph && !pt2::is_model(model)) OnnxOutput::check(out, {model, lists});
   json.check({model, params, lists});
   json.check_apart("--output", converted_files(files).front());
-  const amp::Request asked = request();
-  write_report(convert_model(files, asked), asked.low);
+  run_by_deadline(limits.time_limit(), [&](const CompileOptions& limit) { convert(files, limit); });
   return 0;
 }
 
@@ -151,6 +168,7 @@ void add_convert(Command app, Action& action) {
                   "the file to write, or a prefix for PREFIX-symbol.json and PREFIX-0000.params")
       .required().type_name("FILE|PREFIX");
   command->onnx.add_weights_option(sub);
+  command->limits.add_deadline(sub);
   command->json.add_to(sub);
   sub.footer(R"(
 Inputs and outputs keep their types. docs/AMP.md has the rule of each operator. int8, fp8 and int4 are written

@@ -97,6 +97,7 @@ void add_embed(Command app, Action& action) {
   add_partition_choice(sub, *command, "exclude", "NAME", "a node, or a scope, that stays; may be repeated");
   add_partition_choice(sub, *command, "only", "NAME", "a scope to convert; all other nodes stay; may be repeated");
   command->options.add_choices(sub);
+  command->options.add_deadline(sub);
   command->json.add_to(sub);
   sub.footer(R"(
 TensorFlow is not needed here. It loads the file after loading libgraft_tensorflow.so (docs/TENSORFLOW.md). --shapes and

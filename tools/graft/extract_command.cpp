@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "commands.h"
 #include "console.h"
+#include "driver/compile.h"
 #include "export/onnx/model_file.h"
 #include "json_output.h"
 #include "model_options.h"
@@ -22,6 +24,7 @@ namespace {
 struct ExtractCommand {
   std::string model;
   std::vector<std::string> inputs, outputs, nodes;
+  ModelOptions limits;
   OnnxOutput output;
   JsonOutput json;
 
@@ -70,8 +73,15 @@ int ExtractCommand::run() const {
   }
   OnnxOutput::check(output.path(), {model});
   json.check({model});
-  const ModelFile whole = ModelFile::open(model);
-  const ModelFile part = part_of(whole);
+  std::optional<ModelFile> opened, cut;
+  run_by_deadline(limits.time_limit(), [&](const CompileOptions& options) {
+    report(options, name_of(Stage::kImport), model);
+    opened = ModelFile::open(model, options.cancelled);
+    report(options, "extract", model);
+    cut = part_of(*opened);
+  });
+  clear_progress();
+  const ModelFile &whole = *opened, &part = *cut;
   check_output_unread("--output", output.path());
   part.save(output.path(), output.weights());
   int64_t bytes = 0;
@@ -113,6 +123,7 @@ void add_extract(Command app, Action& action) {
   list("--nodes", command->nodes, "only these nodes; their operands and results become inputs and outputs")
       .excludes("--inputs").excludes("--outputs");
   command->output.add_to(sub, "the model to write");
+  command->limits.add_deadline(sub);
   command->json.add_to(sub);
   sub.footer(R"(
 Nodes, names, opsets and functions stay unchanged. Tensors that become inputs get the inferred types and shapes.

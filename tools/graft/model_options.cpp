@@ -202,7 +202,8 @@ void ModelOptions::add_metadata(Command command) {
 }
 
 void ModelOptions::add_deadline(Command command) {
-  add_choice(command, "--deadline", "deadline", "limit of the compile time in seconds; 0: none (0)");
+  add_choice(command, "--deadline", "deadline",
+             "limit of the time in seconds for importing and compiling; 0: none (0)");
 }
 
 namespace {
@@ -271,6 +272,21 @@ CompileOptions ModelOptions::compile_options() const {
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kInvalidArgument) throw UsageError(std::string("--") + error.what());
       throw;
+    }
+  }
+  options.progress = show_progress;
+  options.cancelled = interrupted;
+  return options;
+}
+
+CompileOptions ModelOptions::time_limit() const {
+  CompileOptions options;
+  for (const auto& [key, value] : choices_) {
+    if (key != "deadline") continue;
+    try {
+      set_option(options, {key, value});
+    } catch (const Error& error) {
+      throw UsageError(std::string("--") + error.what());
     }
   }
   options.progress = show_progress;

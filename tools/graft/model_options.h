@@ -30,7 +30,7 @@ class ModelOptions {
   /// compile_options() has f32. Empty: another precision.
   void take_quantised() { takes_quantised_ = true; }
   std::string quantised_precision() const;
-  /// Adds the deadline of compiling, for a command that compiles one model.
+  /// Adds the deadline, for a command that imports or compiles models.
   void add_deadline(Command command);
 
   /// One choice, as given: the key of graft_option and its value.
@@ -53,6 +53,8 @@ class ModelOptions {
   bool is_plan() const;
   /// The choices in the compiler's form, with progress and Ctrl-C attached. Throws UsageError.
   CompileOptions compile_options() const;
+  /// The deadline, progress and Ctrl-C alone, for run_by_deadline() of a command that makes its own options.
+  CompileOptions time_limit() const;
   /// Looks at what an engine will take and give, before it is built (signature.h); throws where that does not fit.
   using SignatureCheck = std::function<void(const Engine& signature)>;
   /// Loads the plan, on the device that it was made for unless another was chosen, or compiles the model.

@@ -31,6 +31,7 @@ struct PluginCommand {
   std::vector<std::string> nodes, types, dims, targets, ops;
   std::string precision = "fp32", tune = "fast", device = "cuda", batch, record;
   bool unsupported = false;
+  ModelOptions limits;
   JsonOutput json_output;
 
   int run() const;
@@ -90,7 +91,7 @@ plugin::Request PluginCommand::request() const {
                           .consumer = chosen_consumer(),
                           .batch = batch,
                           .parser = parser,
-                          .options = {},
+                          .options = limits.time_limit(),
                           .folder = folder};
   const auto set = [&](const char* key, const std::string& value) {
     try {
@@ -106,8 +107,6 @@ plugin::Request PluginCommand::request() const {
   set("tune", tune);
   set("device", device);
   if (!record.empty()) set("record", record);
-  request.options.progress = show_progress;
-  request.options.cancelled = interrupted;
   return request;
 }
 
@@ -234,6 +233,7 @@ void add_plugin(Command app, Action& action) {
                   "(the choices of the replaced folder)").type_name("FILE");
   sub.add_option("-o,--output", command->folder, "the folder to make; a folder of an earlier call is replaced")
       .required().type_name("DIR");
+  command->limits.add_deadline(sub);
   command->json_output.add_to(sub);
   sub.footer(R"(
 Kernels are generated for all sizes within the given ranges, and compiled if NVRTC is available; no GPU is needed.

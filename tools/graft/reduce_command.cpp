@@ -12,6 +12,7 @@
 #include "child_process.h"
 #include "commands.h"
 #include "console.h"
+#include "driver/compile.h"
 #include "export/onnx/reduce_model.h"
 #include "json_output.h"
 #include "model_options.h"
@@ -22,9 +23,17 @@
 namespace graft {
 namespace {
 
+/// What a search found.
+struct Reduced {
+  std::optional<ModelFile> whole, small;
+  std::string fault;
+  int trials = 0;
+  bool finished = true;  ///< false: the deadline ended it, and smaller models may fail, too
+};
+
 struct ReduceCommand {
   std::string model, check, fails;
-  ModelOptions options;
+  ModelOptions options, limits;
   ToleranceOptions tolerance;
   OnnxOutput output;
   JsonOutput json;
@@ -33,6 +42,7 @@ struct ReduceCommand {
   int run() const;
   std::vector<std::string> command_for(const std::string& candidate) const;
   std::string fault_of(const Ended& ended) const;
+  Reduced search(const CompileOptions& limit) const;
 };
 
 /// The program that runs here, which also tries the candidates.
@@ -76,39 +86,61 @@ std::string ReduceCommand::fault_of(const Ended& ended) const {
   return ended.status == 1 && ended.output.find("WRONG: ") != ended.output.npos ? "differs from " + fails : "";
 }
 
+/// The search has a part of the time limit behind it when it fails the first time; what it has then is its result.
+Reduced ReduceCommand::search(const CompileOptions& limit) const {
+  Reduced made;
+  report(limit, name_of(Stage::kImport), model);
+  made.whole = ModelFile::open(model, limit.cancelled);
+  const ScratchFolder scratch;
+  const std::string candidate = scratch / "model.onnx";
+  const auto try_model = [&](const ModelFile& tried) {
+    tried.save(candidate);
+    ++made.trials;
+    return fault_of(capture_program(command_for(candidate), timeout, limit.cancelled));
+  };
+  report(limit, "reduce", model);
+  made.fault = try_model(*made.whole);
+  GRAFT_USER_CHECK(!made.fault.empty(), kInvalidArgument, "the model does not fail, so there is nothing to look for",
+                   model);
+  made.small = made.whole;
+  const auto progress = [&](const std::string& what, size_t nodes) {
+    report(limit, "reduce", fmt::format("{} nodes, {} trials; {}", nodes, made.trials, what));
+  };
+  const auto still_fails = [&](const ModelFile& tried) {
+    const bool fails = try_model(tried) == made.fault;
+    if (fails) made.small = tried;
+    return fails;
+  };
+  try {
+    made.small = reduce_model(*made.whole, still_fails, progress);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCancelled || interrupted()) throw;
+    made.finished = false;
+  }
+  return made;
+}
+
 int ReduceCommand::run() const {
   refuse_plan(model);
   if (check.empty() == fails.empty()) throw UsageError("say how the model fails: either --check or --fails");
   OnnxOutput::check(output.path(), {model});
   json.check({model});
   options.compile_options();  // faults of the command line are said once, here
-  const ModelFile whole = ModelFile::open(model);
   check_output_unread("--output", output.path());
-  const ScratchFolder scratch;
-  const std::string candidate = scratch / "model.onnx";
-  int trials = 0;
-  const auto try_model = [&](const ModelFile& tried) {
-    tried.save(candidate);
-    ++trials;
-    return fault_of(capture_program(command_for(candidate), timeout));
-  };
-  const std::string fault = try_model(whole);
-  GRAFT_USER_CHECK(!fault.empty(), kInvalidArgument, "the model does not fail, so there is nothing to look for", model);
-  const auto progress = [&](const std::string& what, size_t nodes) {
-    show_progress("reduce", fmt::format("{} nodes, {} trials; {}", nodes, trials, what), 0, 0);
-  };
-  const auto still_fails = [&](const ModelFile& tried) { return try_model(tried) == fault; };
-  const ModelFile small = reduce_model(whole, still_fails, progress);
+  Reduced made;
+  run_by_deadline(limits.time_limit(), [&](const CompileOptions& limit) { made = search(limit); });
   clear_progress();
+  const ModelFile &whole = *made.whole, &small = *made.small;
   small.save(output.path(), output.weights());
   if (json.leaves_text()) {
-    print_to(stdout, "{}: {} of {} nodes, {} of {} weights, after {} trials; it {}\n", output.path(),
-             small.nodes().size(), whole.nodes().size(), small.weights().size(), whole.weights().size(), trials,
-             fault);
+    print_to(stdout, "{}: {} of {} nodes, {} of {} weights, after {} trials{}; it {}\n", output.path(),
+             small.nodes().size(), whole.nodes().size(), small.weights().size(), whole.weights().size(), made.trials,
+             made.finished ? "" : " (the deadline passed)", made.fault);
   }
   json.write({{"file", output.path()},
-              {"fault", fault},
-              {"trials", trials},
+              {"fault", made.fault},
+              {"trials", made.trials},
+              {"finished", made.finished},
               {"nodes", small.nodes().size()},
               {"of_nodes", whole.nodes().size()},
               {"weights", small.weights().size()},
@@ -135,9 +167,10 @@ void add_reduce(Command app, Action& action) {
   command->tolerance.add_to(sub);
   command->json.add_to(sub);
   command->options.add_choices(sub);
+  command->limits.add_deadline(sub);
   sub.footer(R"(
 Nodes are removed, weights become inputs or zeros, and inputs become small, as long as the model fails in the same way.
-Options of compiling apply to the trials of --fails.
+Options of compiling apply to the trials of --fails. --deadline ends the search with the smallest model found.
 Examples:
   graft reduce model.onnx --fails interpreter --tune off -o small.onnx
   graft reduce model.onnx --check 'python check.py' -o small.onnx)");

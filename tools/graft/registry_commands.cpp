@@ -61,15 +61,19 @@ int run_passes_on(const ModelOptions& model, const std::vector<std::string>& nam
         fmt::format("--pass: there is no pass '{}'{} `graft opt` lists them", name, meant.empty() ? ";" : meant));
   }
   refuse_plan(model.path());
-  const CompileOptions options = model.compile_options();
-  Graph graph = import_model({.path = model.path()}, options);
+  Graph graph;
+  run_by_deadline(model.compile_options(), [&](const CompileOptions& options) {
+    graph = import_model({.path = model.path()}, options);
+    const PassContext context{.cancelled = options.cancelled};
+    run_pass(graph, *find_pass("infer"), context);
+    for (const std::string& name : names) {
+      report(options, name_of(Stage::kPasses), name);
+      const bool changed = run_pass(graph, *find_pass(name), context);
+      clear_progress();
+      print_to(stderr, "{}{}\n", name, changed ? "" : " (unchanged)");
+    }
+  });
   clear_progress();
-  const PassContext context{.cancelled = interrupted};
-  run_pass(graph, *find_pass("infer"), context);
-  for (const std::string& name : names) {
-    const bool changed = run_pass(graph, *find_pass(name), context);
-    print_to(stderr, "{}{}\n", name, changed ? "" : " (unchanged)");
-  }
   print_text(stdout, print(graph));
   return 0;
 }
@@ -226,6 +230,7 @@ void add_opt(Command app, Action& action) {
   const auto model = std::make_shared<ModelOptions>();
   const auto names = std::make_shared<std::vector<std::string>>();
   model->add_to(sub, "a model, as of graft compile");
+  model->add_deadline(sub);
   sub.option("MODEL").required(false);
   sub.add_option("--pass", *names, "a pass to run; may be repeated").type_name("NAME");
   const auto output = std::make_shared<JsonOutput>();

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/import_budget.h"
 #include "base/spelling.h"
 #include "export/onnx/model_contents.h"
 #include "export/onnx/write_model.h"
@@ -150,31 +151,39 @@ void ModelFile::Contents::index() {
   }
 }
 
-ModelFile ModelFile::open(const std::string& path) { return open(path, {}); }
+ModelFile ModelFile::open(const std::string& path, const std::function<bool()>& cancelled) {
+  return open(path, ImportOptions{}, cancelled);
+}
 
-ModelFile ModelFile::open(const std::string& path, const ImportOptions& options) {
-  const auto file = MappedFile::open(path);
+ModelFile ModelFile::open(const std::string& path, const ImportOptions& options,
+                          const std::function<bool()>& cancelled) {
   auto contents = std::make_shared<Contents>();
-  read_model(contents->model, file->bytes(), /*mapped=*/true);
-  GRAFT_USER_CHECK(contents->model.has_graph(), kInvalidModel, "it has no graph; this is not a complete ONNX model",
+  within_import_budget(cancelled, path, [&] { read(*contents, path, options); });
+  return ModelFile(std::move(contents));
+}
+
+void ModelFile::read(Contents& contents, const std::string& path, const ImportOptions& options) {
+  const auto file = MappedFile::open(path);
+  read_model(contents.model, file->bytes(), /*mapped=*/true);
+  GRAFT_USER_CHECK(contents.model.has_graph(), kInvalidModel, "it has no graph; this is not a complete ONNX model",
                    path);
   TensorImporter tensors(directory_of(path), file->bytes().size());
-  GraphProto& graph = *contents->model.mutable_graph();
+  GraphProto& graph = *contents.model.mutable_graph();
   for (TensorProto& tensor : *graph.mutable_initializer()) {
     const std::string where = fmt::format("initializer '{}'", tensor.name());
-    contents->weights[tensor.name()] = tensors.import(tensor, where);
+    contents.weights[tensor.name()] = tensors.import(tensor, where);
     TensorProto named;
     named.set_name(tensor.name());
     tensor.Swap(&named);
   }
   for (NodeProto& node : *graph.mutable_node()) take_inside(node, tensors);
-  contents->index();
+  contents.index();
   try {
-    contents->learn_types(import_onnx(path, options));
+    contents.learn_types(import_onnx(path, options));
   } catch (const Error& error) {
-    contents->why_no_types = error.what();
+    if (error.kind() == ErrorKind::kCancelled) throw;
+    contents.why_no_types = error.what();
   }
-  return ModelFile(std::move(contents));
 }
 
 const std::vector<ModelNode>& ModelFile::nodes() const { return contents_->nodes; }

@@ -2,6 +2,7 @@
 // A model as its file has it (nodes, names, opsets, functions, dimension names), for commands that cut models.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,9 +76,11 @@ class ModelFile {
   /// Reads a model, its weights in files beside it too, and finds the types of all values by importing it; a model that
   /// cannot be imported is read all the same, with the types that it states. Throws as import_onnx does for a file
   /// that is no model.
-  static ModelFile open(const std::string& path);
+  /// Works within the budget of an import, and throws `cancelled` when `cancelled`, which may be null, says so.
+  static ModelFile open(const std::string& path, const std::function<bool()>& cancelled = {});
   /// The same, with definitions for operators of the caller's own.
-  static ModelFile open(const std::string& path, const ImportOptions& options);
+  static ModelFile open(const std::string& path, const ImportOptions& options,
+                        const std::function<bool()>& cancelled = {});
 
   const std::vector<ModelNode>& nodes() const;
   std::vector<ModelInput> inputs() const;
@@ -124,6 +127,7 @@ class ModelFile {
 
  private:
   struct Contents;
+  static void read(Contents& contents, const std::string& path, const ImportOptions& options);
   explicit ModelFile(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
   std::shared_ptr<const Contents> contents_;
 };
