@@ -51,4 +51,14 @@ Argument read_attribute(const AttrValue& value) {
   }
 }
 
+size_t bytes_as_argument(const AttrValue& value) {
+  const AttrValue::ListValue& list = value.list();
+  size_t elements = static_cast<size_t>(list.s_size()) + static_cast<size_t>(list.i_size()) +
+                    static_cast<size_t>(list.f_size()) + static_cast<size_t>(list.b_size()) +
+                    static_cast<size_t>(list.type_size()) + static_cast<size_t>(list.func_size());
+  for (const auto& shape : list.shape()) elements += 1 + static_cast<size_t>(shape.dim_size());
+  elements += static_cast<size_t>(value.shape().dim_size());
+  return value.ByteSizeLong() + elements * sizeof(Argument);
+}
+
 }  // namespace graft::tensorflow

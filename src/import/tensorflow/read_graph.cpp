@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/import_budget.h"
 #include "base/spelling.h"
 #include "frontend/control_flow.h"
 #include "graph/symbols.h"
@@ -353,6 +354,7 @@ class Reader {
     const size_t slash = file_node.name.rfind('/');
     if (slash != std::string::npos) made.scope = file_node.name.substr(0, slash);
     for (const auto& entry : file_node.message->attr()) {
+      take_import(bytes_as_argument(entry.value()), "attributes of nodes");  // calls of a function share its messages
       made.attributes.insert_or_assign(entry.key(), read_attribute(entry.value()));
     }
     if (runs_functions(file_node.op)) {
