@@ -41,7 +41,10 @@ def hold_tensor(name: str, given: Any) -> _graft.HeldValue:
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"'{name}': a {type(given).__name__} is no array: {error}") from None
     if array.dtype == object or array.dtype.kind in "US":
-        return _graft.HeldValue.texts([as_bytes(name, text) for text in array.ravel().tolist()], list(array.shape))
+        known: dict[str, bytes] = {}  # equal strings are kept once
+        return _graft.HeldValue.texts(
+            [known.get(text) or known.setdefault(text, as_bytes(name, text)) if isinstance(text, str) else
+             as_bytes(name, text) for text in array.ravel().tolist()], list(array.shape))
     raw = element_types.to_raw(np.ascontiguousarray(array).reshape(array.shape))
     return _graft.HeldValue.tensor(*(raw if isinstance(raw, tuple) else (raw, 0, None)))
 
@@ -68,9 +71,9 @@ def take(value: _graft.HeldValue) -> Any:
     data, number, shape = value.take()
     name = element_types.NAMES[number]
     if name == "str":
-        texts = np.empty(len(data), dtype=object)
-        texts[:] = [text.decode("utf-8", "surrogateescape") for text in data]
-        return texts.reshape(shape)
+        known: dict[bytes, str] = {}
+        texts = [known.get(text) or known.setdefault(text, text.decode("utf-8", "surrogateescape")) for text in data]
+        return np.array(texts, dtype=object).reshape(shape)
     if name in element_types.PER_BYTE:
         return element_types.unpack(np.frombuffer(data, np.uint8), shape, name)
     return np.frombuffer(data, element_types.numpy_type(name)).reshape(shape).copy()

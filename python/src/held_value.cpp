@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "held_value.h"
 
+#include <unordered_map>
+#include <utility>
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -39,15 +42,42 @@ HeldValue HeldValue::copy(const graft_tensor& tensor) {
   return make([&](graft_value** value, graft_error* error) { return graft_value_of_tensor(&tensor, value, error); });
 }
 
+HeldValue::HeldValue(std::vector<nb::bytes> texts, std::vector<int64_t> shape) {
+  auto made = std::make_shared<Texts>();
+  made->kept = std::move(texts), made->shape = std::move(shape);
+  for (const nb::bytes& text : made->kept) made->elements.push_back({text.c_str(), text.size()});
+  texts_ = std::move(made);
+}
+
 HeldValue HeldValue::texts(const std::vector<nb::bytes>& texts, const std::vector<int64_t>& shape) {
-  std::vector<graft_text> elements;
-  for (const nb::bytes& text : texts) elements.push_back({text.c_str(), text.size()});
-  return copy({.struct_size = sizeof(graft_tensor),
-               .dtype = GRAFT_STRING,
-               .rank = static_cast<int32_t>(shape.size()),
-               .shape = shape.data(),
-               .data = elements.data(),
-               .bytes = elements.size() * sizeof(graft_text)});
+  return {texts, shape};
+}
+
+HeldValue HeldValue::texts_of(const graft_tensor& tensor) {
+  std::unordered_map<const char*, nb::bytes> known;  // by where they lie
+  std::vector<nb::bytes> texts;
+  const auto* elements = static_cast<const graft_text*>(tensor.data);
+  for (size_t i = 0; i < tensor.bytes / sizeof(graft_text); ++i) {
+    const auto& [data, bytes] = elements[i];
+    auto place = known.find(data);
+    if (place == known.end()) place = known.emplace(data, nb::bytes(data, bytes)).first;
+    texts.push_back(place->second.size() == bytes ? place->second : nb::bytes(data, bytes));
+  }
+  return {std::move(texts), {tensor.shape, tensor.shape + tensor.rank}};
+}
+
+graft_tensor HeldValue::describe_texts() const {
+  return {.struct_size = sizeof(graft_tensor),
+          .dtype = GRAFT_STRING,
+          .rank = static_cast<int32_t>(texts_->shape.size()),
+          .shape = texts_->shape.data(),
+          .data = const_cast<graft_text*>(texts_->elements.data()),
+          .bytes = texts_->elements.size() * sizeof(graft_text)};
+}
+
+graft_value* HeldValue::get() const {
+  if (!value_) value_ = copy(describe_texts()).value_;
+  return value_.get();
 }
 
 HeldValue HeldValue::sequence(const std::vector<const HeldValue*>& elements) {
@@ -66,6 +96,7 @@ HeldValue HeldValue::map(const HeldValue& keys, const HeldValue& values) {
 }
 
 graft_tensor HeldValue::describe() const {
+  if (texts_) return describe_texts();
   graft_tensor tensor{.struct_size = sizeof(graft_tensor)};
   graft_error error;
   check(graft_value_tensor(get(), &tensor, &error), error);
@@ -86,11 +117,9 @@ nb::tuple HeldValue::take() const {
     return nb::make_tuple(nb::bytes(static_cast<const char*>(tensor.data), tensor.bytes), tensor.dtype,
                           nb::tuple(shape));
   }
+  if (!texts_) return texts_of(tensor).take();
   nb::list texts;
-  const auto* elements = static_cast<const graft_text*>(tensor.data);
-  for (size_t i = 0; i < tensor.bytes / sizeof(graft_text); ++i) {
-    texts.append(nb::bytes(elements[i].data, elements[i].bytes));
-  }
+  for (const nb::bytes& text : texts_->kept) texts.append(text);
   return nb::make_tuple(texts, tensor.dtype, nb::tuple(shape));
 }
 

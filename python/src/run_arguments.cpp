@@ -108,7 +108,7 @@ nb::list RunArguments::results(const graft_engine* engine) {
     const nb::object target = outputs[i];
     const graft_value_info* info = graft_engine_output(engine, i);
     if (info && (info->type || info->dtype == GRAFT_STRING)) {
-      results.append(info->type ? HeldValue(graft_value_retain(wanted[i].value)) : HeldValue::copy(wanted[i]));
+      results.append(info->type ? HeldValue(graft_value_retain(wanted[i].value)) : HeldValue::texts_of(wanted[i]));
       continue;
     }
     results.append(target.is_none() ? as_array(std::move(made[i])) : target);

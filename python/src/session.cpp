@@ -75,7 +75,7 @@ RunArguments Session::gather(const nb::list& inputs, const nb::list& outputs, co
     if (nb::isinstance<HeldValue>(inputs[i])) {
       const auto& held = nb::cast<const HeldValue&>(inputs[i]);
       run.given.push_back(info && info->type ? graft_tensor{.struct_size = sizeof(graft_tensor)} : held.describe());
-      run.given.back().value = held.get();
+      if (info && info->type) run.given.back().value = held.get();
       continue;
     }
     run.views.push_back(view_of_given(inputs[i], info ? info->name : "input", stream_for));

@@ -258,7 +258,7 @@ void graft_session::hold_input(size_t input, const graft_tensor& tensor) {
   }
   GRAFT_USER_CHECK(tensor.dtype == GRAFT_STRING, kInvalidArgument,
                    fmt::format("its type is str, element type {} was given", tensor.dtype), where);
-  given[input].texts = graft::api_detail::copied_texts(tensor, where);
+  given[input].strings = graft::api_detail::pooled_texts(tensor, where);
   view.shape.assign(tensor.shape, tensor.shape + tensor.rank);
 }
 
@@ -269,7 +269,9 @@ void graft_session::hold_inputs() {
     std::vector<uint64_t>& handles = input_handles[i];
     handles.clear();
     if (input_handles_of(i) != "str") handles.push_back(made->hold(std::move(given[i].value)));
-    for (const std::string& text : given[i].texts) handles.push_back(made->hold_text(text));
+    std::vector<uint64_t> held;
+    for (const std::string& text : given[i].strings.texts) held.push_back(made->hold_text(text));
+    for (const size_t element : given[i].strings.elements) handles.push_back(held[element]);
     inputs[i].data = handles.data();
   }
   given.clear();

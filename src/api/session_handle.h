@@ -134,7 +134,7 @@ struct graft_session {
   // Strings, and values that are no tensors.
   bool holds = false;  ///< there are any
   struct Given {
-    std::vector<std::string> texts;
+    graft::api_detail::PooledTexts strings;
     graft::DynamicValue value;
   };
   std::vector<Given> given;  ///< by input, until the values of the last run are forgotten

@@ -2,6 +2,8 @@
 // The C interface: values that are no tensors.
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -28,7 +30,10 @@ std::vector<int64_t> shape_of(const graft_tensor& tensor, DType type, const std:
   return shape;
 }
 
-std::vector<std::string> copied_texts(const graft_tensor& tensor, const std::string& where) {
+namespace {
+
+/// The strings of a tensor of a call; throws Error naming `where`.
+std::span<const graft_text> checked_texts(const graft_tensor& tensor, const std::string& where) {
   const int64_t count = checked_element_count(DType::kString, shape_of(tensor, DType::kString, where), where);
   GRAFT_USER_CHECK(!tensor.strides && tensor.device != GRAFT_CUDA, kInvalidArgument,
                    "strings are row-major and on the host", where);
@@ -37,14 +42,33 @@ std::vector<std::string> copied_texts(const graft_tensor& tensor, const std::str
   GRAFT_USER_CHECK(tensor.bytes == 0 || bytes <= tensor.bytes, kInvalidArgument,
                    fmt::format("its shape takes {} bytes of graft_text, the memory has {}", bytes, tensor.bytes),
                    where);
-  std::vector<std::string> texts;
-  for (int64_t i = 0; i < count; ++i) {
-    const graft_text& text = static_cast<const graft_text*>(tensor.data)[i];
-    GRAFT_USER_CHECK(text.data || text.bytes == 0, kInvalidArgument,
+  const std::span texts(static_cast<const graft_text*>(tensor.data), static_cast<size_t>(count));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    GRAFT_USER_CHECK(texts[i].data || texts[i].bytes == 0, kInvalidArgument,
                      fmt::format("the data of string {} is NULL", i), where);
-    texts.emplace_back(text.bytes ? text.data : "", text.bytes);
   }
   return texts;
+}
+
+std::string_view view_of(const graft_text& text) { return {text.bytes ? text.data : "", text.bytes}; }
+
+std::vector<std::string> copied_texts(const graft_tensor& tensor, const std::string& where) {
+  std::vector<std::string> texts;
+  for (const graft_text& text : checked_texts(tensor, where)) texts.emplace_back(view_of(text));
+  return texts;
+}
+
+}  // namespace
+
+PooledTexts pooled_texts(const graft_tensor& tensor, const std::string& where) {
+  PooledTexts pooled;
+  std::unordered_map<std::string_view, size_t> known;
+  for (const graft_text& text : checked_texts(tensor, where)) {
+    const auto [place, is_new] = known.emplace(view_of(text), pooled.texts.size());
+    if (is_new) pooled.texts.emplace_back(place->first);
+    pooled.elements.push_back(place->second);
+  }
+  return pooled;
 }
 
 TensorData copied_tensor(const graft_tensor& tensor, const char* where) {

@@ -31,7 +31,12 @@ namespace graft::api_detail {
 
 /// A copy of a tensor of a call; throws Error naming `where`.
 TensorData copied_tensor(const graft_tensor& tensor, const char* where);
-/// The strings of a tensor of a call; throws Error naming `where`.
-std::vector<std::string> copied_texts(const graft_tensor& tensor, const std::string& where);
+/// The strings of a tensor, of which equal ones are kept once.
+struct PooledTexts {
+  std::vector<std::string> texts;
+  std::vector<size_t> elements;  ///< which of them each is
+};
+/// A copy of the strings of a tensor of a call; throws Error naming `where`.
+PooledTexts pooled_texts(const graft_tensor& tensor, const std::string& where);
 
 }  // namespace graft::api_detail

@@ -156,6 +156,25 @@ def test_the_limit_of_a_session_holds_for_strings(tmp_path, name):
     assert said[0] == "refused" and int(said[1]) < 600, said
 
 
+@pytest.mark.parametrize("op", ["Gather", "Identity"])
+def test_equal_strings_are_kept_once(tmp_path, op):
+    """A million of one kilobyte, given to a run or made by it."""
+    gathers = op == "Gather"
+    files.save(tmp_path / "m.onnx", [helper.make_node(op, ["x", "i"] if gathers else ["x"], ["z"])],
+               [files.value("x", files.STRING, ["m"])] + [files.value("i", files.INT64, ["n"])] * gathers,
+               [files.value("z", files.STRING, None)])
+    script = ("import resource, sys; import numpy as np, graft\n"
+              "s = graft.Session(graft.compile('m.onnx', tune='off')); s.set_memory_limit(100 << 20)\n"
+              "text, many = 'a' * 1000, sys.argv[1] == 'Gather'\n"
+              "feeds = {'x': np.array([text] * (1 if many else 1000000), object)}\n"
+              "if many: feeds['i'] = np.zeros(1000000, np.int64)\n"
+              "z = s.run(feeds)['z']\n"
+              "print(z.shape == (1000000,) and set(z) == {text},\n"
+              "      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)")
+    said = python_says(tmp_path, script, op)
+    assert said[0] == "True" and int(said[1]) < 300, said
+
+
 def test_the_limit_of_a_session_holds_for_the_padding_of_tokens(tmp_path):
     node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", mark=1, mincharnum=1, separators=[""],
                             pad_value="p" * 1000)
