@@ -102,6 +102,19 @@ def test_graphs_that_are_none_are_named(tmp_path, bounded, write, says):
     assert status == 1 and says in said, said
 
 
+@pytest.mark.parametrize("op", ["MatMul", "Conv", "Gemm"])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_products_of_nothing_are_empty(tmp_path, bounded, arrays, op, fixed):
+    x, w = (["n", 3, 5, 5], (4, 3, 3, 3)) if op == "Conv" else (["n", 32], (32, 16))
+    files.save(tmp_path / "m.onnx", [helper.make_node(op, ["x", "w"], ["y"])], [files.value("x", files.FLOAT, x)],
+               [files.value("y", files.FLOAT, None)], [("w", np.ones(w, np.float32))])
+    given = arrays(x=np.zeros((0, *x[1:]), np.float32))
+    sizes = ["--dim", "n=0" if fixed else "n=0:4:8"]
+    status, said = bounded("run", "m.onnx", "--tune", "off", *sizes, *given, "-o", "y.npz")
+    assert status == 0, said
+    assert np.load(tmp_path / "y.npz")["y"].shape == ((0, 4, 3, 3) if op == "Conv" else (0, 16))
+
+
 @pytest.mark.parametrize("write", [
     lambda path: graphs.doublings(path, 50), lambda path: graphs.cuts(path, 10), lambda path: graphs.cuts(path, 20),
     lambda path: graphs.poolings(path, 120), lambda path: graphs.same_input(path, "Sum", 20_000),
