@@ -36,6 +36,7 @@ struct DefinedNode {
 struct RegionCeiling {
   static constexpr int kNodes = 128;
   static constexpr int kOperations = 1024;
+  static constexpr int kOperationsOfOne = 8192;  ///< of one node that has several forms
   static constexpr int kInputs = 64;
   static constexpr int kViews = 32;   ///< read through, one behind the other
   static constexpr int kForms = 256;  ///< of one node

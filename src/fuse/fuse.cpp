@@ -391,7 +391,9 @@ class Fusion {
       }
     }
     verify(step.region);
-    if (is_too_large(step.region)) {
+    int operations = 0;
+    for (const int n : members) operations += nodes_[n].operations;
+    if (is_too_large(step.region, operations)) {
       for (FusedStep& part : split_forms(step, program_.tensors, choices_.gathers_columns)) push(std::move(part));
     } else {
       push(std::move(step));
@@ -399,8 +401,9 @@ class Fusion {
   }
 
   /// Whether a single node is more than a kernel should hold.
-  static bool is_too_large(const Region& region) {
+  static bool is_too_large(const Region& region, int operations) {
     return region.forms.size() > 1 && (region.forms.size() > RegionCeiling::kForms ||
+                                       operations > RegionCeiling::kOperationsOfOne ||
                                        region.inputs.size() > 2 * static_cast<size_t>(RegionCeiling::kInputs));
   }
 

@@ -228,6 +228,33 @@ void drop_unit_axes(Region& region) {
 
 namespace {
 
+/// The loads of the tensors that a form defines, each with the number of the form that reads it.
+std::vector<std::pair<int, Expr>> loads_of(const Region& region, const Form& form,
+                                           const std::map<int, std::vector<int>>& readers) {
+  std::vector<std::pair<int, Expr>> loads;
+  for (const int tensor : defined_tensors(form)) {
+    const auto found = readers.find(tensor);
+    if (found == readers.end()) continue;
+    for (const int reader : found->second) {
+      for_each_load(region.forms[static_cast<size_t>(reader)], tensor,
+                    [&](const Expr& load) { loads.emplace_back(reader, load); });
+    }
+  }
+  return loads;
+}
+
+/// By tensor: the forms that read it, in order.
+std::map<int, std::vector<int>> readers_of(const Region& region) {
+  std::map<int, std::vector<int>> readers;
+  for (size_t f = 0; f < region.forms.size(); ++f) {
+    for (const int tensor : read_tensors(region.forms[f])) {
+      std::vector<int>& known = readers[tensor];
+      if (known.empty() || known.back() != static_cast<int>(f)) known.push_back(static_cast<int>(f));
+    }
+  }
+  return readers;
+}
+
 /// The loads of each tensor that the region defines, over all forms.
 std::map<int, std::vector<std::pair<int, Expr>>> internal_loads(const Region& region) {
   const std::vector<int> definer = defining_forms(region);
@@ -278,16 +305,11 @@ Expr agreed_variable(const Region& region, const std::vector<std::pair<int, Expr
 
 void unify_axes(Region& region) {
   if (region.forms.empty()) return;
+  const auto readers = readers_of(region);
   for (size_t f = region.forms.size(); f-- > 0;) {
     Form& form = region.forms[f];
     if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Compact>(form)) continue;
-    const auto loads = internal_loads(region);
-    const auto defined = defined_tensors(form);
-    std::vector<std::pair<int, Expr>> uses;
-    for (const int tensor : defined) {
-      const auto it = loads.find(tensor);
-      if (it != loads.end()) uses.insert(uses.end(), it->second.begin(), it->second.end());
-    }
+    const std::vector<std::pair<int, Expr>> uses = loads_of(region, form, readers);
     const size_t rank = axes_of(form).size();
     for (size_t d = 0; d < rank; ++d) {
       Expr variable;

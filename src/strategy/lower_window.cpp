@@ -55,6 +55,8 @@ class WindowLowering {
  private:
   /// The region whose window computes what maps before it make for it alone: the copy does so once for each element.
   static Region inline_inputs(Region region) {
+    const auto is_window = [](const Form& form) { return std::holds_alternative<graft::Reduce>(form); };
+    if (std::none_of(region.forms.begin(), region.forms.end(), is_window)) return region;
     while (!region.forms.empty()) {
       const auto* map = std::get_if<Compute>(&region.forms[0]);
       const bool is_output = map && std::find(region.outputs.begin(), region.outputs.end(), map->output) !=
@@ -63,6 +65,8 @@ class WindowLowering {
       const Compute first = *map;
       region.forms.erase(region.forms.begin());
       for (Form& form : region.forms) {
+        const std::vector<int> read = read_tensors(form);
+        if (std::find(read.begin(), read.end(), first.output) == read.end()) continue;
         form = map_exprs(form, [&](const Expr& e) {
           return transform(e, [&](const Expr& node) -> Expr {
             if (node->kind != ExprKind::kLoad || node->tensor != first.output) return {};

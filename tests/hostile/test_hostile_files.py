@@ -128,9 +128,14 @@ def test_names_are_not_copied_without_end(tmp_path, bounded):
     compiled(bounded, "m-symbol.json", "--deadline", "3", seconds=12)
 
 
-def test_thousands_of_inputs_are_joined(tmp_path, bounded):
-    files.concat(tmp_path / "m.onnx", 5000)
-    assert compiled(bounded, "m.onnx", seconds=10)[0] == 0
+@pytest.mark.parametrize(("count", "seconds"), [(5000, 4), (20_000, 12)])
+def test_thousands_of_inputs_are_joined(tmp_path, bounded, count, seconds):
+    files.concat(tmp_path / "m.onnx", count)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "x.npy", x)
+    status, said = bounded("run", "m.onnx", "--tune", "off", "-i", "x.npy", "-o", "y.npy", seconds=seconds)
+    assert status == 0, said
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.tile(x, (count, 1)))
 
 
 STRINGS = {"concat": ([helper.make_node("StringConcat", ["x", "y"], ["z"])], ["x", "y"]),
