@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxNesting = 200;  // of one expression as written; the printer stays below with lets
 constexpr int kMaxHeight = 2000;  // through lets too, as later stages recurse over expressions
-constexpr size_t kMaxSizeText = 16384;
+constexpr size_t kMaxSizeText = size_t{1} << 16;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }

@@ -285,7 +285,7 @@ TEST(Lexer, reads_sizes_up_to_what_ends_them) {
   EXPECT_EQ(read("max(a, b), c").first, max(Size::symbol("a"), Size::symbol("b")).to_string());
   EXPECT_NE(read(",").second.find("expected a size"), std::string::npos);
   EXPECT_NE(read("").second.find("expected a size"), std::string::npos);
-  const std::string zeros(16384 - 1, '0');
+  const std::string zeros((size_t{1} << 16) - 1, '0');
   EXPECT_EQ(read(zeros + "7").second.find("too long"), std::string::npos) << read(zeros + "7").second;
   EXPECT_NE(read("0" + zeros + "7").second.find("the size is too long"), std::string::npos);
 }
