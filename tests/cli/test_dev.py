@@ -81,6 +81,7 @@ def test_each_long_test_has_its_turn():
 def test_the_long_tests_are_those_of_that_label():
     labelled = re.findall(r"^graft_add_own_build\((\S+) long ", text := (ROOT / "cmake/tests.cmake").read_text(),
                           re.MULTILINE)
+    labelled += re.findall(r"set_tests_properties\((\S+) PROPERTIES LABELS \"long;", text)
     labelled += re.search(r"^set\(graft_long_kinds ([^)]*)\)", text, re.MULTILINE)[1].split()
     assert {name for name in long_tests() if ":" not in name} == set(labelled)
     assert "fuzz" in labelled
