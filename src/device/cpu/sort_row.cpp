@@ -147,10 +147,10 @@ uint64_t rank_of(T key) {
 /// McIlroy, Bostic and McIlroy 1993).
 void sort_words(uint64_t* first, uint64_t* last, int shift) {
   constexpr std::ptrdiff_t kFew = 256;
+  if (last - first < kFew) return std::sort(first, last);
   const auto digit = [&](uint64_t word) { return (word >> shift) & 0xff; };
-  std::array<int64_t, 256> count{};
+  std::array<int64_t, 256> count;
   while (true) {
-    if (last - first < kFew) return std::sort(first, last);
     count.fill(0);
     for (const uint64_t* word = first; word < last; ++word) ++count[digit(*word)];
     if (count[digit(*first)] < last - first) break;
@@ -192,32 +192,80 @@ void follow(Row<T>& row, int64_t length) {
   for (int64_t n = 0; n < length; ++n) row.positions[n] = ~row.positions[n];
 }
 
+/// The key of a rank; not of one that several keys share.
+template <class T>
+T key_of(uint64_t rank) {
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    constexpr Bits kSign = Bits{1} << (8 * sizeof(T) - 1);
+    const auto bits = static_cast<Bits>(rank);
+    return std::bit_cast<T>(bits & kSign ? static_cast<Bits>(bits ^ kSign) : static_cast<Bits>(~bits));
+  } else if constexpr (std::is_unsigned_v<T>) {
+    return static_cast<T>(rank);
+  } else {
+    return static_cast<T>(static_cast<int64_t>(rank ^ (uint64_t{1} << 63)));
+  }
+}
+
+/// What a row's keys have in common, as far as sorting asks.
+struct Ranks {
+  uint64_t least = std::numeric_limits<uint64_t>::max(), most = 0;
+  bool in_order = true;   ///< positions are 0, 1, 2 ...
+  bool tell_keys = true;  ///< no two different keys have the same: NaNs, -0
+};
+
+template <class T>
+Ranks look_at_ranks(const Row<T>& row, int64_t length) {
+  Ranks found;
+  for (int64_t n = 0; n < length; ++n) {
+    const T key = row.key(n);
+    const uint64_t rank = rank_of(key);
+    found.least = std::min(found.least, rank);
+    found.most = std::max(found.most, rank);
+    found.in_order &= row.positions[n] == n;
+    if constexpr (std::is_floating_point_v<T>) found.tell_keys &= key == key && !(key == 0 && std::signbit(key));
+  }
+  if constexpr (!std::is_arithmetic_v<T>) found.tell_keys = false;
+  return found;
+}
+
 /// Sorts a row whose positions are 0, 1, 2 ... as words of rank and position; false, and nothing is touched, where
-/// these do not fit.
+/// these do not fit. Positions need not be read, so that words go to the parts of their highest digit at once.
 template <class T>
 bool sort_as_words(Row<T>& row, int64_t length) {
   constexpr int64_t kShort = 64;
+  constexpr int kMostDigit = 10;
   if (length < kShort || row.position_stride != 1) return false;
-  uint64_t least = std::numeric_limits<uint64_t>::max(), most = 0;
-  bool in_order = true;
-  for (int64_t n = 0; n < length; ++n) {
+  const Ranks known = look_at_ranks(row, length);
+  const int places = std::bit_width(static_cast<uint64_t>(length - 1));
+  const int ranks = std::bit_width(known.most - known.least);
+  if (!known.in_order || places + ranks > 64) return false;
+  const auto order = [&](int64_t n) {
     const uint64_t rank = rank_of(row.key(n));
-    least = std::min(least, rank);
-    most = std::max(most, rank);
-    in_order &= row.positions[n] == n;
-  }
-  const int places = std::bit_width(static_cast<uint64_t>(length - 1)), ranks = std::bit_width(most - least);
-  if (!in_order || places + ranks > 64) return false;
-  const auto word = [&](int64_t n) {
-    const uint64_t rank = rank_of(row.key(n));
-    return (row.descending ? most - rank : rank - least) << places | static_cast<uint64_t>(n);
+    return row.descending ? known.most - rank : rank - known.least;
   };
+  const int digit = std::min({ranks, places, kMostDigit}), rest = ranks - digit;
+  const size_t parts = size_t{1} << digit;
+  std::array<int64_t, (1 << kMostDigit) + 1> end;  // of a part, when all words lie there: first where it begins
+  std::fill_n(end.begin(), parts + 1, 0);
+  for (int64_t n = 0; n < length; ++n) ++end[(order(n) >> rest) + 1];
+  for (size_t d = 1; d <= parts; ++d) end[d] += end[d - 1];
   // An unsigned word may lie where an i64 does.
   auto* words = reinterpret_cast<uint64_t*>(row.positions);
-  for (int64_t n = 0; n < length; ++n) words[n] = word(n);
-  sort_words(words, words + length, std::max(0, places + ranks - 8));
+  for (int64_t n = 0; n < length; ++n) {
+    const uint64_t rank = order(n);
+    words[end[rank >> rest]++] = rank << places | static_cast<uint64_t>(n);
+  }
+  for (size_t d = 0; rest > 0 && d < parts; ++d) {
+    uint64_t *const first = words + (d == 0 ? 0 : end[d - 1]), *const last = words + end[d];
+    if (last - first > 1) sort_words(first, last, std::max(0, places + rest - 8));
+  }
+  for (int64_t n = 0; known.tell_keys && n < length; ++n) {
+    const uint64_t rank = words[n] >> places;
+    row.keys[n * row.key_stride] = key_of<T>(row.descending ? known.most - rank : rank + known.least);
+  }
   for (int64_t n = 0; n < length; ++n) words[n] &= (uint64_t{1} << places) - 1;
-  follow(row, length);
+  if (!known.tell_keys) follow(row, length);
   return true;
 }
 
