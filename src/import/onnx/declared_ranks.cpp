@@ -37,6 +37,16 @@ void require_rank(Graph& graph, ValueId result) {
   graph.sort_nodes();
 }
 
+/// Whether a result comes from a Transpose with an order of as many axes, as a model that was written has it.
+bool states_rank(const Graph& graph, ValueId result) {
+  const Value& value = graph.value(result);
+  const Node& node = graph.nodes[static_cast<size_t>(value.producer)];
+  if (!node.domain.empty() || node.op != "Transpose") return false;
+  const auto order = node.attributes.find("perm");
+  const auto* axes = order == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&order->second);
+  return axes && axes->size() == value.shape->size();
+}
+
 }  // namespace
 
 void keep_declared_ranks(Graph& graph) {
@@ -46,7 +56,8 @@ void keep_declared_ranks(Graph& graph) {
   for (const ValueId result : graph.outputs) {
     const Value& value = graph.value(result);
     const bool declared = value.dynamic_type.empty() && value.shape && !value.shape->empty();
-    if (declared && !alone.value(result).shape && if_behind(alone, result)) require_rank(graph, result);
+    if (!declared || alone.value(result).shape || !if_behind(alone, result)) continue;
+    if (!states_rank(graph, result)) require_rank(graph, result);
   }
 }
 
