@@ -286,7 +286,7 @@ TEST(CustomOperator, of_hostile_text_is_refused_in_time) {
   expect_refused(with_body("  compute y over [..., i < n] { value " + chain + " }"), {"too deep"});
   expect_refused(with_body("  compute y over [..., i < n] { value x[..., i] }" + std::string(70000, ' ')),
                  {"more than 64 KiB"});
-  expect_refused("operator lab::X { input x: f32[" + std::string(20000, 'n') + "] output y: f32[] }", {"too long"});
+  expect_refused("operator lab::X { input x: f32[" + std::string(70000, 'n') + "] output y: f32[] }", {"too long"});
   expect_refused("operator lab::X { \"no end\n\" }", {"between double quotes, on one line"});
 }
 
