@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/run_limits.h"
+#include "base/stop_if_cancelled.h"
 
 namespace graft {
 namespace {
@@ -75,9 +76,7 @@ void allow_import(size_t bytes) {
 void take_import(size_t bytes, std::string_view what) {
   Import* import = current();
   if (!import) return;
-  if (import->cancelled && (*import->cancelled)()) {
-    throw Error(ErrorKind::kCancelled, "stopped as the caller asked", "import");
-  }
+  if (import->cancelled) stop_if_cancelled(*import->cancelled, "import");
   const auto wanted = static_cast<int64_t>(std::min<size_t>(bytes, kMostFileBytes));
   import->budget->take(wanted, what);
   import->taken += wanted;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/spelling.h"
+#include "base/stop_if_cancelled.h"
 #include "driver/quantize_options.h"
 #include "fuse/rewrite_region.h"
 #include "graph/optima.h"
@@ -280,9 +281,7 @@ int gpu_of(std::string_view device) {
 
 void report(const CompileOptions& options, std::string_view stage, std::string_view step, int done, int total) {
   if (options.progress) options.progress(stage, step, done, total);
-  if (options.cancelled && options.cancelled()) {
-    throw Error(ErrorKind::kCancelled, "stopped as the caller asked", std::string(stage));
-  }
+  stop_if_cancelled(options.cancelled, std::string(stage));
 }
 
 void run_by_deadline(const CompileOptions& options, const std::function<void(const CompileOptions&)>& part) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/import_budget.h"
+#include "base/stop_if_cancelled.h"
 #include "driver/precision_lists.h"
 #include "export/mxnet/mixed_precision.h"
 #include "export/onnx/model_file.h"
@@ -45,17 +46,12 @@ void tell_read(const ConversionFiles& files) {
   if (files.when_read) files.when_read();
 }
 
-void stop_if_cancelled(const ConversionFiles& files) {
-  if (!files.cancelled || !files.cancelled()) return;
-  throw Error(ErrorKind::kCancelled, "stopped as the caller asked", "convert");
-}
-
 ConversionReport convert_onnx(const ConversionFiles& files, const amp::Request& request) {
   const ModelFile whole = ModelFile::open(files.model, files.cancelled);
   tell_read(files);
   MixedReport report;
   const ModelFile mixed = whole.mixed(request, default_lists("onnx", request.low), report);
-  stop_if_cancelled(files);
+  stop_if_cancelled(files.cancelled, "convert");
   mixed.save(files.output, files.weights);
   return {files.output, "", fmt::format("{} Cast", report.casts), report.casts, 0, report.parameters};
 }
@@ -66,7 +62,7 @@ ConversionReport convert_graph(const ConversionFiles& files, const amp::Request&
   tell_read(files);
   const tensorflow::MixedGraph mixed =
       tensorflow::convert_graph(file, files.outputs, request, default_lists("tensorflow", request.low));
-  stop_if_cancelled(files);
+  stop_if_cancelled(files.cancelled, "convert");
   write_file(files.output, mixed.bytes);
   return {files.output, "", fmt::format("{} Cast", mixed.casts), mixed.casts, 0, mixed.constants};
 }
@@ -76,7 +72,7 @@ ConversionReport convert_program(const ConversionFiles& files, const amp::Reques
   const pt2::Archive archive(bytes->bytes(), bytes, files.model);
   tell_read(files);
   const pt2::MixedProgram mixed = pt2::convert_program(archive, request, default_lists("aten", request.low));
-  stop_if_cancelled(files);
+  stop_if_cancelled(files.cancelled, "convert");
   pt2::write_archive(files.output, archive, mixed.entries);
   return {files.output, "", fmt::format("{} aten::to", mixed.casts), mixed.casts, 0, mixed.parameters};
 }
@@ -93,7 +89,7 @@ ConversionReport convert_symbol(const ConversionFiles& files, const amp::Request
   tell_read(files);
   const mxnet::MixedSymbol mixed = mxnet::convert_symbol(symbol, request, parameters ? &*parameters : nullptr);
   if (file) mxnet::convert_parameters(*file, mixed.parameter_types);
-  stop_if_cancelled(files);
+  stop_if_cancelled(files.cancelled, "convert");
   if (file) mxnet::write_params(*file, written[1]);
   write_file(written[0], mxnet::symbol_text(mixed.symbol));
   return {written[0], file ? written[1] : "",

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/stop_if_cancelled.h"
 #include "fuse/assign_layouts.h"
 #include "fuse/clusters.h"
 #include "fuse/contraction.h"
@@ -362,10 +363,7 @@ class Fusion {
 
   void emit_step(const std::vector<int>& members) {
     const int first = members.front();
-    if (choices_.cancelled && choices_.cancelled()) {
-      throw Error(ErrorKind::kCancelled, "stopped as the caller asked",
-                  fmt::format("node '{}'", graph_.nodes[first].name));
-    }
+    stop_if_cancelled(choices_.cancelled, fmt::format("node '{}'", graph_.nodes[first].name));
     read_sizes_before(members);
     if (nodes_[first].has_bodies) return emit_control(first);
     if (nodes_[first].on_host) return emit_host(first);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stop_if_cancelled.h"
 #include "graph/infer.h"
 #include "passes/validation.h"
 
@@ -48,9 +49,7 @@ void run_counted(Graph& graph, const Pass& pass, const PassContext& context, Pas
 }
 
 bool run_at(Graph& graph, const Pass& pass, const PassContext& context, size_t position) {
-  if (context.cancelled && context.cancelled()) {
-    throw Error(ErrorKind::kCancelled, "stopped as the caller asked", std::string(pass.name));
-  }
+  stop_if_cancelled(context.cancelled, std::string(pass.name));
   PassStatistics statistics{.pass = pass.name};
   statistics.nodes_before = static_cast<int>(graph.nodes.size());
   statistics.disabled = context.environment->is_disabled(pass.name);

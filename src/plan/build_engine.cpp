@@ -11,6 +11,7 @@
 #include "base/large_memory.h"
 #include "base/log.h"
 #include "base/run_limits.h"
+#include "base/stop_if_cancelled.h"
 #include "fuse/rewrite_region.h"
 #include "plan/choose_ways.h"
 #include "plan/divide_steps.h"
@@ -552,8 +553,7 @@ BuiltEngine faster_whole(BuiltEngine measured, EngineBuilder& modelled, const Bu
 }  // namespace
 
 void stop_if_cancelled(const BuildOptions& options, const std::string& step) {
-  if (!options.cancelled || !options.cancelled()) return;
-  throw Error(ErrorKind::kCancelled, "stopped as the caller asked", fmt::format("node '{}'", step));
+  stop_if_cancelled(options.cancelled, fmt::format("node '{}'", step));
 }
 
 std::optional<std::vector<double>> TimingCache::find_all(const std::vector<std::string>& keys) const {
