@@ -11,6 +11,7 @@
 #include "graph/bodies.h"
 #include "graph/infer.h"
 #include "graph/symbols.h"
+#include "graph/unknown_shape.h"
 
 namespace graft {
 namespace {
@@ -61,17 +62,7 @@ std::set<std::string, std::less<>> dimensions_behind(const Graph& graph, ValueId
 bool differs_in_rank(const Node& node) { return different_ranks(node).has_value(); }
 
 const Node* if_behind(const Graph& graph, ValueId value) {
-  std::set<ValueId> seen;
-  std::vector<ValueId> open = {value};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (id == kNoValue || graph.value(id).shape || !seen.insert(id).second || graph.value(id).producer < 0) continue;
-    const Node& node = graph.nodes[static_cast<size_t>(graph.value(id).producer)];
-    if (differs_in_rank(node)) return &node;
-    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
-  }
-  return nullptr;
+  return cause_of_unknown_shape(graph, value, differs_in_rank);
 }
 
 std::string undecided_rank(const Graph& graph, const Node& node) {

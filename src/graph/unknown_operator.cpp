@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/unknown_operator.h"
 
-#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "graph/custom_operator.h"
 #include "graph/host_operator.h"
 #include "graph/op_def.h"
+#include "graph/unknown_shape.h"
 
 namespace graft {
 
@@ -26,17 +26,9 @@ std::string no_definition(const Node& node) {
 }
 
 const Node* unknown_operator_behind(const Graph& graph, ValueId value) {
-  std::set<ValueId> seen;
-  std::vector<ValueId> open = {value};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (id == kNoValue || graph.value(id).shape || !seen.insert(id).second || graph.value(id).producer < 0) continue;
-    const Node& node = graph.nodes[static_cast<size_t>(graph.value(id).producer)];
-    if (!is_control_flow(node) && !runs_on_host(node, graph) && !operator_of(node)) return &node;
-    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
-  }
-  return nullptr;
+  return cause_of_unknown_shape(graph, value, [&](const Node& node) {
+    return !is_control_flow(node) && !runs_on_host(node, graph) && !operator_of(node);
+  });
 }
 
 }  // namespace graft
