@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kMaxNesting = 200;  // of one expression as written; the printer stays below with lets
 constexpr int kMaxHeight = 2000;  // through lets too, as later stages recurse over expressions
-constexpr size_t kMaxSizeText = size_t{1} << 16;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -141,7 +140,7 @@ Size Lexer::size() {
   std::string_view text = text_.substr(begin_, end - begin_);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   if (text.empty()) fail("expected a size such as 8*batch + 3");
-  if (text.size() > kMaxSizeText) fail("the size is too long");
+  if (text.size() > kLongestSizeText) fail("the size is too long");
   std::string problem;
   try {
     Size size = parse_size(text);

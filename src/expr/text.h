@@ -28,6 +28,9 @@
 
 namespace graft {
 
+/// Characters of one symbolic size, here and in the texts of graphs.
+inline constexpr size_t kLongestSizeText = size_t{1} << 16;
+
 enum class TokenKind : uint8_t { kName, kNumber, kPunctuation, kEnd };
 
 /// A piece of the text being read. Numbers have no sign; punctuation is one character; `#` comments to the line's end.

@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "expr/text.h"
 #include "graph/text_form.h"
 
 namespace graft {
 namespace {
 
-constexpr size_t kLongestSize = 1 << 16;  // characters of one symbolic size
-constexpr size_t kMostSizes = 1024;       // elements of a shape or of known contents
+constexpr size_t kMostSizes = 1024;  // elements of a shape or of known contents
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -131,7 +131,7 @@ std::string_view TextReader::size_text() {
 }
 
 Size TextReader::size(std::string_view text) const {
-  if (text.size() > kLongestSize) fail("a size is too long");
+  if (text.size() > kLongestSizeText) fail("a size is too long");
   // The canonical form is a sum of products: parentheses only follow the name of a function. Products of sums would
   // let a short text grow without bound.
   char before = ' ';
