@@ -66,7 +66,7 @@ Emitter::Values Emitter::row_pair(const TileState& tile, Value* a, Value* along,
 /// `count` steps of k, one or two: two rows by two columns at once.
 void Emitter::block_steps(TileState& tile, Value* a, Value* b, Value* k, int64_t step, int64_t count) {
   const MicroKernelShape& shape = tile.shape;
-  const int pairs = (shape.rows + 1) / 2, halves = 2 * shape.vectors;
+  const int pairs = shape.row_pairs(), halves = 2 * shape.vectors;
   at_top();
   Value* a_step = shape.a_step ? index(*shape.a_step) : function_->getArg(kStepA);
   Value* b_step = shape.b_step ? index(*shape.b_step) : function_->getArg(kStepB);
@@ -98,7 +98,7 @@ void Emitter::block_steps(TileState& tile, Value* a, Value* b, Value* k, int64_t
 }
 
 llvm::AllocaInst* Emitter::block_sum(const TileState& tile, int chain, int pair, int half) {
-  const int pairs = (tile.shape.rows + 1) / 2, halves = 2 * tile.shape.vectors;
+  const int pairs = tile.shape.row_pairs(), halves = 2 * tile.shape.vectors;
   return tile.sums[static_cast<size_t>((chain * pairs + pair) * halves + half)];
 }
 

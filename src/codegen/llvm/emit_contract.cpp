@@ -77,7 +77,7 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
     const int64_t columns = contract.n.back().bound;
     if (columns <= 0 || columns % plan.shape.lanes != 0 || contract.m.empty()) return std::nullopt;
   }
-  if (contract.unit && contract.unit->sums_blocks()) {
+  if (plan.shape.sums_blocks()) {
     choose_block_tile(contract, plan);
   } else {
     choose_tile(contract, plan);
@@ -89,21 +89,21 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
 void Emitter::choose_block_tile(const tile::Contract& contract, ContractPlan& plan) const {
   const int64_t vectors = contract.n.back().bound / plan.shape.lanes;
   plan.shape.vectors = vectors % 4 == 0 ? 4 : vectors % 3 == 0 ? 3 : vectors % 2 == 0 ? 2 : 1;
-  plan.most_rows = largest_block_rows(unit_.traits.registers, plan.shape.vectors);
+  plan.most_rows = plan.shape.most_rows(unit_.traits.registers, unit_.traits.fma);
   plan.row_step = 2;
 }
 
 /// Few rows ask for wide tiles, so that enough accumulators are busy; many rows for tall ones, which reuse b.
 void Emitter::choose_tile(const tile::Contract& contract, ContractPlan& plan) const {
-  const int registers = unit_.traits.registers;
   // Words of the left operand that lie side by side come by registers.
   const DType sum = compute_type(plan.shape.c);
   const bool whole = contract.unit || (plan.shape.a == sum && bit_width(sum) >= 32);
   plan.shape.a_registers = unit_.traits.takes_elements && whole && plan.shape.lanes > 1 &&
                            plan.shape.a_step == (contract.unit ? contract.unit->pack : 1);
-  auto rows_of = [&](int vectors) {
-    return plan.shape.a_registers ? largest_element_rows(registers, vectors)
-                                  : largest_rows(registers, vectors, unit_.traits.fma);
+  const auto rows_of = [&](int vectors) {
+    MicroKernelShape shape = plan.shape;
+    shape.vectors = vectors;
+    return shape.most_rows(unit_.traits.registers, unit_.traits.fma);
   };
   const int64_t columns = contract.n.back().bound;
   const int64_t rows = contract.m.empty() ? 1 : contract.m.back().bound;

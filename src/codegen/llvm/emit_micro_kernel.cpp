@@ -15,8 +15,13 @@ namespace {
 constexpr int kUnroll = 4;      ///< steps of the innermost k axis per iteration
 constexpr int64_t kAhead = 16;  ///< steps of k by which b is prefetched
 constexpr int kRowGroup = 3;    ///< rows that one pointer reaches: base, base + stride, base + 2 * stride
-constexpr unsigned kRegisterBits = 128;  ///< of the left operand, where it comes by registers
 constexpr int kBusyChains = 8;  ///< independent accumulations that hide the latency of an FMA
+
+/// Of k in a register of the left operand, where it comes by registers.
+int64_t steps_in_register(const MicroKernelShape& shape) {
+  constexpr int64_t kRegisterBits = 128;
+  return kRegisterBits / bit_width(compute_type(shape.c));
+}
 
 std::string step_text(const std::optional<int64_t>& step) { return step ? std::to_string(*step) : "x"; }
 
@@ -30,26 +35,19 @@ std::string MicroKernelShape::name() const {
                      unit ? unit->name : "");
 }
 
-int largest_rows(int registers, int vectors, bool fma) {
+int MicroKernelShape::most_rows(int registers, bool fma) const {
+  constexpr int kMost = 16;
+  if (sums_blocks()) {
+    // Of each two rows: sums of two vectors for each of `vectors`, and two of the left operand; one of the right.
+    return std::clamp((registers - 2) / (vectors + 1) / 2 * 2, 2, kMost);
+  }
+  if (a_registers) return std::clamp((registers - vectors - 1) / (vectors + 1), 1, kMost);
   const int rows = (registers - vectors - (fma ? 1 : 2)) / vectors;
-  return std::clamp(rows, 1, 16);
-}
-
-int largest_element_rows(int registers, int vectors) {
-  return std::clamp((registers - vectors - 1) / (vectors + 1), 1, 16);
-}
-
-int largest_block_rows(int registers, int vectors) {
-  // Of each two rows: sums of two vectors for each of `vectors`, and two of the left operand; one of the right.
-  const int rows = (registers - 2) / (vectors + 1);
-  return std::clamp(rows / 2 * 2, 2, 16);
+  return std::clamp(rows, 1, kMost);
 }
 
 llvm::Function* Emitter::micro_kernel(const MicroKernelShape& shape) {
-  const bool blocks = shape.unit && shape.unit->sums_blocks();
-  const int most = blocks              ? largest_block_rows(unit_.traits.registers, shape.vectors)
-                   : shape.a_registers ? largest_element_rows(unit_.traits.registers, shape.vectors)
-                                       : largest_rows(unit_.traits.registers, shape.vectors, unit_.traits.fma);
+  const int most = shape.most_rows(unit_.traits.registers, unit_.traits.fma);
   GRAFT_CHECK(shape.rows >= 1 && shape.rows <= most,
               "a register tile of " + shape.name() + " does not fit into the registers");
   return shared_function(shape, &Emitter::emit_micro_kernel);
@@ -84,14 +82,13 @@ void Emitter::open_function(const MicroKernelShape& shape) {
 
 llvm::Function* Emitter::emit_micro_kernel(const MicroKernelShape& shape) {
   open_function(shape);
-  const bool blocks = shape.unit && shape.unit->sums_blocks();
   TileState tile{shape, {}, {}, 1};
   while (shape.rows * shape.vectors * tile.chains < kBusyChains && tile.chains < kUnroll) tile.chains *= 2;
   at_top();
   begin_tile(tile);
   outer_steps(tile, 0, function_->getArg(kA), function_->getArg(kB));
   at_top();
-  if (blocks) {
+  if (shape.sums_blocks()) {
     finish_blocks(tile);
   } else {
     finish_tile(tile);
@@ -114,15 +111,14 @@ void Emitter::begin_tile(TileState& tile) {
     for (int n = 0; n < shape.lanes; ++n) lanes.push_back(builder_.getInt32(static_cast<uint32_t>(n)));
     tile.masks.push_back(builder_.CreateICmpULT(llvm::ConstantVector::get(lanes), splat(left, shape.lanes)));
   }
-  const bool blocks = shape.unit && shape.unit->sums_blocks();
-  const int rows = blocks ? (shape.rows + 1) / 2 * 2 : shape.rows;
+  const int rows = shape.sums_blocks() ? 2 * shape.row_pairs() : shape.rows;
   for (int chain = 0; chain < tile.chains; ++chain) {
     for (int row = 0; row < rows; ++row) {
       for (int v = 0; v < shape.vectors; ++v) {
         tile.sums.push_back(make_local(type));
         at_top();
         Value* start = llvm::Constant::getNullValue(type);
-        if (shape.accumulate && chain == 0 && !blocks)
+        if (shape.accumulate && chain == 0 && !shape.sums_blocks())
           start = cast(shape.c, sum, load_tile(tile, shape.c, tile_place(tile, row, v), v));
         builder_.CreateStore(start, tile.sums.back());
       }
@@ -164,14 +160,13 @@ void Emitter::outer_steps(TileState& tile, int axis, Value* a, Value* b) {
 
 void Emitter::inner_steps(TileState& tile, Value* a, Value* b) {
   at_top();
-  const bool blocks = tile.shape.unit && tile.shape.unit->sums_blocks();
-  const int64_t steps_of_register = kRegisterBits / bit_width(compute_type(tile.shape.c));
+  const int64_t steps_of_register = steps_in_register(tile.shape);
   Value* extent = function_->getArg(kExtent);
   Value* whole = builder_.CreateAnd(extent, index(-kUnroll));
   for (const bool unrolled : {true, false}) {
     const int64_t steps = unrolled ? kUnroll : 1;
     const Loop loop = open_loop(unrolled ? index(0) : whole, unrolled ? whole : extent, index(steps));
-    if (blocks) {
+    if (tile.shape.sums_blocks()) {
       const int64_t together = tile.shape.a_step == tile.shape.unit->pack ? std::min<int64_t>(2, steps) : 1;
       for (int64_t step = 0; step < steps; step += together) block_steps(tile, a, b, loop.index, step, together);
     } else {
@@ -191,7 +186,7 @@ Emitter::Values Emitter::load_rows(const TileState& tile, Value* a, Value* k, in
   if (!shape.a_registers) return {};
   const DType sum = compute_type(shape.c);
   llvm::Type* type = memory_type(shape.a);
-  const unsigned steps = kRegisterBits / static_cast<unsigned>(bit_width(sum));
+  const auto steps = static_cast<unsigned>(steps_in_register(shape));
   llvm::Type* loaded = llvm::FixedVectorType::get(register_type(sum), steps);
   const llvm::Align align(static_cast<uint64_t>(bit_width(shape.a)) / 8);
   at_top();
@@ -209,8 +204,7 @@ llvm::Value* Emitter::tile_element(const TileState& tile, Value* a, Value* k, in
   const MicroKernelShape& shape = tile.shape;
   const DType sum = compute_type(shape.c);
   if (!tile.rows.empty()) {
-    const auto steps = static_cast<int64_t>(kRegisterBits / static_cast<unsigned>(bit_width(sum)));
-    const std::vector<int> lanes(static_cast<size_t>(shape.lanes), static_cast<int>(step % steps));
+    const std::vector<int> lanes(static_cast<size_t>(shape.lanes), static_cast<int>(step % steps_in_register(shape)));
     return builder_.CreateShuffleVector(tile.rows[static_cast<size_t>(row)], lanes);
   }
   llvm::Type* type = memory_type(shape.a);

@@ -26,16 +26,14 @@ struct MicroKernelShape {
   const ContractUnit* unit = nullptr;  ///< of vectors: the innermost k axis goes in steps of its pack
 
   std::string name() const;
+  bool sums_blocks() const { return unit && unit->sums_blocks(); }
+  /// Of sums, and of the left operand in registers, where it sums blocks.
+  int row_pairs() const { return (rows + 1) / 2; }
+  /// Rows of the largest tile with these vectors whose accumulators fit into so many registers.
+  int most_rows(int registers, bool fma) const;
 };
 
 /// Positions of the parameters; behind kOuter three for each outer k axis.
 enum Parameter : unsigned { kA, kB, kC, kRowsA, kRowsC, kColumns, kStepA, kStepB, kExtent, kOuter };
-
-/// Rows of the largest tile with that many vectors whose accumulators fit into the registers.
-int largest_rows(int registers, int vectors, bool fma);
-/// The same of one whose left operand comes by registers.
-int largest_element_rows(int registers, int vectors);
-/// The same of a unit that sums blocks: an even number.
-int largest_block_rows(int registers, int vectors);
 
 }  // namespace graft::codegen
