@@ -59,7 +59,6 @@ struct Side {
   std::shared_ptr<const LoadedEngine> load() const;
 };
 
-/// `limit`: the time that both sides have.
 /// Both engines, which give the tensors of `names` as results.
 struct Sides {
   Side a, b;
@@ -67,6 +66,7 @@ struct Sides {
   std::shared_ptr<const LoadedEngine> first, second;
 };
 
+/// `limit`: the time that both sides have.
 Side open_side(const ModelOptions& model, const CompileOptions& limit) {
   Side side{.path = model.path(), .options = model.compile_options(), .plan = {}, .graph = {}};
   side.options.deadline = limit.deadline;

@@ -252,19 +252,28 @@ std::string ModelOptions::quantised_precision() const {
   return "";
 }
 
+namespace {
+
+/// Sets an option as graft_option does; errors name the flag.
+void set_choice(CompileOptions& options, const std::string& key, const std::string& value) {
+  try {
+    set_option(options, {key, value});
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const std::string_view rest = std::string_view(text).substr(text.starts_with(key) ? key.size() : 0);
+    if (rest.size() == text.size()) throw UsageError("--" + text);
+    throw UsageError(fmt::format("--{}{}{}", key, plural_of(key), rest));
+  }
+}
+
+}  // namespace
+
 CompileOptions ModelOptions::compile_options() const {
   check_repetition();
   CompileOptions options;
   for (const auto& [key, value] : choices_) {
     if (takes_quantised_ && key == "precision" && is_quantised_precision(value)) continue;
-    try {
-      set_option(options, {key, value});
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      const std::string_view rest = std::string_view(text).substr(text.starts_with(key) ? key.size() : 0);
-      if (rest.size() == text.size()) throw UsageError("--" + text);
-      throw UsageError(fmt::format("--{}{}{}", key, plural_of(key), rest));
-    }
+    set_choice(options, key, value);
   }
   if (options.precision == Precision::kTf32) {
     try {
@@ -282,12 +291,7 @@ CompileOptions ModelOptions::compile_options() const {
 CompileOptions ModelOptions::time_limit() const {
   CompileOptions options;
   for (const auto& [key, value] : choices_) {
-    if (key != "deadline") continue;
-    try {
-      set_option(options, {key, value});
-    } catch (const Error& error) {
-      throw UsageError(std::string("--") + error.what());
-    }
+    if (key == "deadline") set_choice(options, key, value);
   }
   options.progress = show_progress;
   options.cancelled = interrupted;
