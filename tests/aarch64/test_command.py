@@ -97,23 +97,22 @@ def test_shorter_vectors_than_before_use_no_kernel_of_longer_ones(emulated, netw
         emulated.good(sve(bits), "run", network, *compared(tmp_path))
 
 
-def test_kernels_of_another_architecture_in_the_cache_stay_there(emulated, native, network, tmp_path):
-    plan, archive = tmp_path / "model.graft", tmp_path / "kernels"
-    native("compile", network, "--target", "native", "--dim", "rows=1:7:64", "-o", plan)
+def run_with_imported_kernels(emulated, native, network, folder, target):
+    """Entries of the cache before and after a run of a plan for that target, whose kernels were made on x86-64."""
+    plan, archive = folder / "model.graft", folder / "kernels"
+    native("compile", network, "--target", target, "--dim", "rows=1:7:64", "-o", plan)
     native("cache", "export", plan, "-o", archive)
     emulated.good("neoverse-n1", "cache", "import", archive, "--trust")
     before = json.loads(emulated.good("neoverse-n1", "cache", "list", "--json", "-"))["entries"]
-    emulated.good("neoverse-n1", "run", plan, *compared(tmp_path))
-    after = json.loads(emulated.good("neoverse-n1", "cache", "list", "--json", "-"))["entries"]
+    emulated.good("neoverse-n1", "run", plan, *compared(folder))
+    return before, json.loads(emulated.good("neoverse-n1", "cache", "list", "--json", "-"))["entries"]
+
+
+def test_kernels_of_another_architecture_in_the_cache_stay_there(emulated, native, network, tmp_path):
+    before, after = run_with_imported_kernels(emulated, native, network, tmp_path, "native")
     assert before and len(after) > len(before)  # its own were made beside them
 
 
 def test_kernels_made_ahead_of_time_run_without_a_generator(emulated, native, network, tmp_path):
-    plan, archive = tmp_path / "model.graft", tmp_path / "kernels"
-    native("compile", network, "--target", "neoverse-n1", "--dim", "rows=1:7:64", "-o", plan)
-    native("cache", "export", plan, "-o", archive)
-    emulated.good("neoverse-n1", "cache", "import", archive, "--trust")
-    before = json.loads(emulated.good("neoverse-n1", "cache", "list", "--json", "-"))["entries"]
-    emulated.good("neoverse-n1", "run", plan, *compared(tmp_path))
-    after = json.loads(emulated.good("neoverse-n1", "cache", "list", "--json", "-"))["entries"]
+    before, after = run_with_imported_kernels(emulated, native, network, tmp_path, "neoverse-n1")
     assert before and {entry["name"] for entry in after} == {entry["name"] for entry in before}

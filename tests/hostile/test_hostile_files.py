@@ -194,6 +194,15 @@ def test_the_limit_of_a_session_holds_for_the_padding_of_tokens(tmp_path):
     assert said[0] == "True" and int(said[1]) < 600, said
 
 
+def assert_ends_by_its_deadline(folder, given):
+    """A run of m.onnx, for which x is an expression of Python."""
+    script = ("import resource; import numpy as np, graft; resource.setrlimit(resource.RLIMIT_CPU, (15, 15))\n"
+              "s = graft.Session(graft.compile('m.onnx', tune='off')); s.set_deadline(1.0)\n"
+              f"try: s.run({{'x': {given}}})\n"
+              "except graft.CancelledError as error: print('cancelled')")
+    assert python_says(folder, script) == ["cancelled"]
+
+
 @pytest.mark.parametrize("expression", ["separators", "tokenexp"])
 def test_expressions_that_look_ahead_end_by_their_deadline(tmp_path, expression):
     """To find one token takes the whole text, as what is sought behind it is not there."""
@@ -202,11 +211,7 @@ def test_expressions_that_look_ahead_end_by_their_deadline(tmp_path, expression)
     node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", **given)
     files.save(tmp_path / "m.onnx", [node], [files.value("x", files.STRING, ["n"])],
                [files.value("y", files.STRING, None)])
-    script = ("import resource; import numpy as np, graft; resource.setrlimit(resource.RLIMIT_CPU, (15, 15))\n"
-              "s = graft.Session(graft.compile('m.onnx', tune='off')); s.set_deadline(1.0)\n"
-              "try: s.run({'x': np.array(['a' * 1000000], object)})\n"
-              "except graft.CancelledError as error: print('cancelled')")
-    assert python_says(tmp_path, script) == ["cancelled"]
+    assert_ends_by_its_deadline(tmp_path, "np.array(['a' * 1000000], object)")
 
 
 def test_n_grams_end_by_their_deadline(tmp_path):
@@ -215,8 +220,4 @@ def test_n_grams_end_by_their_deadline(tmp_path):
                             pool_int64s=[1, 1, 1])
     files.save(tmp_path / "m.onnx", [node], [files.value("x", files.INT64, ["n"])],
                [files.value("y", files.FLOAT, None)])
-    script = ("import resource; import numpy as np, graft; resource.setrlimit(resource.RLIMIT_CPU, (15, 15))\n"
-              "s = graft.Session(graft.compile('m.onnx', tune='off')); s.set_deadline(1.0)\n"
-              "try: s.run({'x': np.ones(200000, np.int64)})\n"
-              "except graft.CancelledError as error: print('cancelled')")
-    assert python_says(tmp_path, script) == ["cancelled"]
+    assert_ends_by_its_deadline(tmp_path, "np.ones(200000, np.int64)")

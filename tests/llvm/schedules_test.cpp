@@ -118,35 +118,27 @@ TEST(Schedules, of_batches_with_packed_weights) {
   }
 }
 
-/// Integer products with more and fewer rows, columns and products than an instruction has, where A and B stand for
-/// types.
-constexpr const char* kIntegerProducts[] = {
+/// Products with more and fewer rows, columns and products than an instruction has, where A and B stand for types, and
+/// PRODUCT for the operator.
+constexpr const char* kProducts[] = {
     R"(
     range m 1 13 128
     input %a: A[m, 192]
     input %b: B[192, 96]
-    %y: ? = MatMulInteger "product" (%a, %b)
-    output %y
-)",
-    R"(
-    input %a: A[45, 147]
-    input %b: B[147, 65]
-    %p: ? = MatMulInteger "product" (%a, %b)
-    %f: ? = Cast "cast" (%p) {to = 1}
-    %y: ? = Relu "relu" (%f)
+    %y: ? = PRODUCT "product" (%a, %b)
     output %y
 )",
     R"(
     input %a: A[3, 20, 3]
     input %b: B[3, 7]
-    %y: ? = MatMulInteger "product" (%a, %b)
+    %y: ? = PRODUCT "product" (%a, %b)
     output %y
 )",
     // weights that are asked for ahead
     R"(
     input %a: A[70, 640]
     input %b: B[640, 448]
-    %y: ? = MatMulInteger "product" (%a, %b)
+    %y: ? = PRODUCT "product" (%a, %b)
     output %y
 )",
     // mostly one row
@@ -154,47 +146,36 @@ constexpr const char* kIntegerProducts[] = {
     range m 1 1 16
     input %a: A[m, 75]
     input %b: B[75, 40]
-    %y: ? = MatMulInteger "product" (%a, %b)
+    %y: ? = PRODUCT "product" (%a, %b)
     output %y
 )"};
 
-/// The same of bf16.
-constexpr const char* kNarrowProducts[] = {
-    R"(
-    range m 1 13 128
-    input %a: A[m, 192]
-    input %b: B[192, 96]
-    %y: ? = MatMul "product" (%a, %b)
-    output %y
-)",
-    R"(
+/// With what follows a product of integers, and of bf16.
+constexpr const char* kProductOfIntegers = R"(
     input %a: A[45, 147]
     input %b: B[147, 65]
-    %p: ? = MatMul "product" (%a, %b)
+    %p: ? = PRODUCT "product" (%a, %b)
+    %f: ? = Cast "cast" (%p) {to = 1}
+    %y: ? = Relu "relu" (%f)
+    output %y
+)";
+constexpr const char* kNarrowProduct = R"(
+    input %a: A[45, 147]
+    input %b: B[147, 65]
+    %p: ? = PRODUCT "product" (%a, %b)
     %y: ? = Relu "relu" (%p)
     output %y
-)",
-    R"(
-    input %a: A[3, 20, 3]
-    input %b: B[3, 7]
-    %y: ? = MatMul "product" (%a, %b)
-    output %y
-)",
-    // weights that are asked for ahead
-    R"(
-    input %a: A[70, 640]
-    input %b: B[640, 448]
-    %y: ? = MatMul "product" (%a, %b)
-    output %y
-)",
-    // mostly one row
-    R"(
-    range m 1 1 16
-    input %a: A[m, 75]
-    input %b: B[75, 40]
-    %y: ? = MatMul "product" (%a, %b)
-    output %y
-)"};
+)";
+
+std::vector<std::string> products(bool of_integers) {
+  std::vector<std::string> all(std::begin(kProducts), std::end(kProducts));
+  all.emplace_back(of_integers ? kProductOfIntegers : kNarrowProduct);
+  for (std::string& lines : all) {
+    const std::string_view word = "PRODUCT";
+    lines.replace(lines.find(word), word.size(), of_integers ? "MatMulInteger" : "MatMul");
+  }
+  return all;
+}
 
 std::string with_types(std::string lines, DType a, DType b) {
   const std::pair<std::string, DType> letters[] = {{" A[", a}, {" B[", b}};
@@ -218,7 +199,7 @@ TEST(Schedules, of_products_by_each_unit_of_this_machine) {
     const bool is_exact = is_integer(unit.sum);
     const bool is_best = best_unit(target, unit.a, unit.b, unit.sum) == &unit;
     int tried_at_all = 0;
-    for (const char* lines : is_exact ? kIntegerProducts : kNarrowProducts) {
+    for (const std::string& lines : products(is_exact)) {
       const Sample sample = make_sample(with_types(lines, unit.a, unit.b));
       std::vector<bool> constant(sample.region.tensors.size());
       constant[static_cast<size_t>(sample.region.inputs[1])] = true;
